@@ -1,0 +1,170 @@
+"""All settings of Onceflow in one frozen object; the only place that reads the environment.
+
+A value comes from the first of: command-line flag, `ONCEFLOW_<NAME>` in the environment, `onceflow.toml` in the home
+folder, the default below. Unknown keys, and unknown `ONCEFLOW_` names, are refused with the valid ones named.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from onceflow.model.errors import ConfigError
+
+PREFIX = "ONCEFLOW_"
+ALLOWED_ELSEWHERE = frozenset({"ONCEFLOW_COMPAT", "ONCEFLOW_BENCH", "ONCEFLOW_REQUIRE_UI"})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every setting with its default; durations are seconds."""
+
+    home: Path = field(default_factory=lambda: Path("~/.onceflow").expanduser())
+    dags: Path | None = None  # the DAG folder; None: HOME/dags
+    database_url: str = ""  # empty: the embedded PostgreSQL under HOME
+    database_pooler: str = "none"  # none | session | transaction
+    pg_bindir: Path | None = None  # where initdb and postgres are, if not the installed wheel's
+    host: str = "127.0.0.1"
+    port: int = 8080  # 0 = any free one
+    token: str = ""  # empty: HOME/token
+    schedulers: int = 2
+    triggerers: int = 2
+    workers: int = 1
+    worker_slots: int = 8
+    lease_seconds: float = 5.0
+    poll_seconds: float = 1.0
+    parse_timeout: float = 30.0
+    scan_seconds: float = 10.0  # full scan of the DAG folder, beside the file watcher
+    new_dags_paused: bool | None = None  # None: unpaused in standalone, paused elsewhere
+    isolation: str = "auto"  # auto | fork | fresh
+    log_level: str = "info"
+    log_format: str = "auto"  # auto | json | text
+
+    @property
+    def dags_folder(self) -> Path:
+        return self.dags or self.home / "dags"
+
+    @property
+    def renew_seconds(self) -> float:
+        """How often a lease is renewed: five times in its length, so that four lost renewals are survived."""
+        return self.lease_seconds / 5
+
+
+CHOICES: Mapping[str, frozenset[str]] = {
+    "database_pooler": frozenset({"none", "session", "transaction"}),
+    "isolation": frozenset({"auto", "fork", "fresh"}),
+    "log_level": frozenset({"debug", "info", "warning", "error"}),
+    "log_format": frozenset({"auto", "json", "text"}),
+}
+MINIMUM: Mapping[str, float] = {
+    "port": 0,
+    "schedulers": 0,
+    "triggerers": 0,
+    "workers": 0,
+    "worker_slots": 1,
+    "lease_seconds": 0.5,
+    "poll_seconds": 0.05,
+    "parse_timeout": 1,
+    "scan_seconds": 0.5,
+}
+NAMES = tuple(f.name for f in fields(Settings))
+TYPES = {f.name: str(f.type) for f in fields(Settings)}
+
+
+def load(
+    flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
+) -> Settings:
+    """Read the settings. `flags` holds only the values given on the command line (None = not given).
+
+    Raises ConfigError naming the setting, where it was set, and what is allowed.
+    """
+    given = {k: v for k, v in (flags or {}).items() if v is not None}
+    env = _from_environment(os.environ if environ is None else environ)
+    home = Path(given.get("home") or env.get("home") or Settings().home).expanduser().absolute()
+    file = _from_file(home / "onceflow.toml")
+    values: dict[str, Any] = {"home": home}
+    for source, where in ((file, f"{home / 'onceflow.toml'}"), (env, "environment"), (given, "command line")):
+        for name, value in source.items():
+            if name != "home":
+                values[name] = _convert(name, value, where)
+    return replace(Settings(home=home), **values)
+
+
+def passwd_free(settings: Settings) -> Settings:
+    """The settings without the database's address, as guests may see them."""
+    return replace(settings, database_url="", token="")
+
+
+def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment for a child process: ours without the settings that hold secrets."""
+    hidden = {f"{PREFIX}DATABASE_URL", f"{PREFIX}TOKEN"}
+    env = {k: v for k, v in os.environ.items() if k not in hidden}
+    return env | dict(extra or {})
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for variable, value in environ.items():
+        if not variable.startswith(PREFIX) or variable in ALLOWED_ELSEWHERE:
+            continue
+        name = variable.removeprefix(PREFIX).lower()
+        if name not in NAMES:
+            raise _unknown(variable, "environment", [f"{PREFIX}{n.upper()}" for n in NAMES])
+        found[name] = value
+    return found
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        values = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"not valid TOML: {error}", where=str(path)) from error
+    for name in values:
+        if name not in NAMES or name == "home":
+            raise _unknown(name, str(path), [n for n in NAMES if n != "home"])
+    return values
+
+
+def _unknown(name: str, where: str, valid: list[str]) -> ConfigError:
+    close = difflib.get_close_matches(name, valid, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return ConfigError(
+        f"unknown setting {name!r}", where=where, remedy=f"{hint}valid settings: {', '.join(valid)}"
+    )
+
+
+def _convert(name: str, value: Any, where: str) -> Any:
+    kind = TYPES[name]
+    try:
+        converted = _parse(kind, value)
+    except (TypeError, ValueError) as error:
+        allowed = "true or false" if "bool" in kind else kind
+        raise ConfigError(f"setting {name} is {value!r}", where=where, remedy=f"allowed: {allowed}") from error
+    if name in CHOICES and converted not in CHOICES[name]:
+        allowed = ", ".join(sorted(CHOICES[name]))
+        raise ConfigError(f"setting {name} is {value!r}", where=where, remedy=f"allowed: {allowed}")
+    if name in MINIMUM and converted < MINIMUM[name]:
+        raise ConfigError(f"setting {name} is {value!r}", where=where, remedy=f"allowed: {MINIMUM[name]} or more")
+    return converted
+
+
+def _parse(kind: str, value: Any) -> Any:
+    if kind.startswith("bool"):
+        text = str(value).lower()
+        if text not in {"true", "false", "1", "0", "yes", "no", "on", "off"}:
+            raise ValueError(value)
+        return text in {"true", "1", "yes", "on"}
+    if kind == "int":
+        return int(value)
+    if kind == "float":
+        return float(value)
+    if kind.startswith("Path"):
+        return Path(value).expanduser().absolute()
+    return str(value)
