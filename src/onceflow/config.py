@@ -76,9 +76,7 @@ NAMES = tuple(f.name for f in fields(Settings))
 TYPES = {f.name: str(f.type) for f in fields(Settings)}
 
 
-def load(
-    flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
-) -> Settings:
+def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
     """Read the settings. `flags` holds only the values given on the command line (None = not given).
 
     Raises ConfigError naming the setting, where it was set, and what is allowed.
@@ -146,12 +144,16 @@ def _convert(name: str, value: Any, where: str) -> Any:
         converted = _parse(kind, value)
     except (TypeError, ValueError) as error:
         allowed = "true or false" if "bool" in kind else kind
-        raise ConfigError(f"setting {name} is {value!r}", where=where, remedy=f"allowed: {allowed}") from error
+        raise ConfigError(
+            f"setting {name} is {value!r}", where=where, remedy=f"allowed: {allowed}"
+        ) from error
     if name in CHOICES and converted not in CHOICES[name]:
         allowed = ", ".join(sorted(CHOICES[name]))
         raise ConfigError(f"setting {name} is {value!r}", where=where, remedy=f"allowed: {allowed}")
     if name in MINIMUM and converted < MINIMUM[name]:
-        raise ConfigError(f"setting {name} is {value!r}", where=where, remedy=f"allowed: {MINIMUM[name]} or more")
+        raise ConfigError(
+            f"setting {name} is {value!r}", where=where, remedy=f"allowed: {MINIMUM[name]} or more"
+        )
     return converted
 
 

@@ -1,0 +1,161 @@
+"""What a DAG file says, as plain values: the form in which a DAG is stored, versioned, scheduled and shown.
+
+A `FileSpec` is the parse of one file. Everything here is immutable and turns into JSON and back without loss
+(`to_json`, `from_json` in `model/serialize.py`); the hash of the canonical JSON decides whether there is a new version.
+Durations are seconds, times are aware UTC.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from onceflow.model.states import TriggerRule
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class WatcherSpec:
+    """A trigger that watches an asset. `file` is the DAG file to load first if the trigger's class lives in one."""
+
+    name: str
+    classpath: str  # "package.module.Class"
+    kwargs: dict[str, Any]  # encoded by model/serialize.encode
+    mode: Literal["single"] = "single"
+    file: str = ""  # relative to the DAG folder; "" = importable module
+    where: str = ""  # "file.py:12", for messages
+
+
+@dataclass(frozen=True)
+class AssetSpec:
+    """An asset is its name; `key` is the dotted field path of the payload that identifies a change ("" = none)."""
+
+    name: str
+    uri: str = ""
+    group: str = "asset"
+    extra: dict[str, Any] = field(default_factory=dict)
+    watchers: tuple[WatcherSpec, ...] = ()
+    where: str = ""
+
+
+# A condition over assets, as nested plain lists: ["asset", name] | ["and", [..]] | ["or", [..]]
+Condition = list[Any]
+
+
+@dataclass(frozen=True)
+class NoSchedule:
+    kind: Literal["none"] = "none"
+
+
+@dataclass(frozen=True)
+class OnceSchedule:
+    kind: Literal["once"] = "once"
+
+
+@dataclass(frozen=True)
+class ContinuousSchedule:
+    kind: Literal["continuous"] = "continuous"
+
+
+@dataclass(frozen=True)
+class CronSchedule:
+    expression: str
+    timezone: str = "UTC"
+    kind: Literal["cron"] = "cron"
+
+
+@dataclass(frozen=True)
+class IntervalSchedule:
+    seconds: float
+    kind: Literal["interval"] = "interval"
+
+
+@dataclass(frozen=True)
+class AssetSchedule:
+    """Consumes assets. `policy`: "each" = one run per event, "all" = every pending event into one run."""
+
+    condition: Condition
+    policy: Literal["each", "all"]
+    kind: Literal["asset"] = "asset"
+
+
+Schedule = NoSchedule | OnceSchedule | ContinuousSchedule | CronSchedule | IntervalSchedule | AssetSchedule
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    task_id: str
+    upstream: tuple[str, ...] = ()
+    trigger_rule: TriggerRule = TriggerRule.ALL_SUCCESS
+    retries: int = 0
+    retry_delay: float = 300.0
+    retry_exponential_backoff: float = 0.0  # 0 = off, else the factor per retry
+    max_retry_delay: float | None = None
+    execution_timeout: float | None = None
+    outlets: tuple[str, ...] = ()  # asset names
+    inlets: tuple[str, ...] = ()
+    priority_weight: int = 1
+    queue: str = "default"
+    executor: str = "local"
+    isolation: Literal["auto", "fork", "fresh"] = "auto"
+    is_setup: bool = False
+    is_teardown: bool = False
+    on_failure_fail_dagrun: bool = False
+    ignore_downstream_trigger_rules: bool = True  # short circuit: skip everything below, whatever the rules
+    operator: str = "task"  # what it is, for people: "task", "branch", "BaseOperator subclass"
+    doc: str = ""
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class DagSpec:
+    dag_id: str
+    schedule: Schedule
+    tasks: tuple[TaskSpec, ...]
+    file: str  # relative to the DAG folder
+    where: str = ""
+    description: str = ""
+    doc: str = ""
+    tags: tuple[str, ...] = ()
+    owner: str = ""
+    start_date: datetime | None = None
+    end_date: datetime | None = None
+    catchup: bool = False
+    max_active_runs: int = 16
+    max_active_tasks: int = 16
+    dagrun_timeout: float | None = None
+    params: dict[str, Any] = field(default_factory=dict)  # defaults, encoded
+    param_schemas: dict[str, dict[str, Any]] = field(default_factory=dict)
+    paused_on_creation: bool | None = None
+    previous_id: str = ""
+    format: int = FORMAT
+
+    def task(self, task_id: str) -> TaskSpec:
+        return next(t for t in self.tasks if t.task_id == task_id)
+
+
+@dataclass(frozen=True)
+class FileSpec:
+    """One parsed DAG file: the DAGs it defines and every asset it names."""
+
+    path: str
+    source_hash: str  # hex BLAKE2b-128 of the file's bytes
+    dags: tuple[DagSpec, ...] = ()
+    assets: tuple[AssetSpec, ...] = ()
+    warnings: tuple[str, ...] = ()
+    starts_threads: bool = False  # a thread runs after import: tasks need a fresh interpreter
+
+
+@dataclass(frozen=True)
+class ParseFailure:
+    """A DAG file that could not become a FileSpec. `where` is "file.py:line"."""
+
+    path: str
+    source_hash: str
+    code: str
+    message: str
+    where: str
+    remedy: str = ""
+    traceback: str = ""

@@ -1,0 +1,90 @@
+"""Triggers: async code that notices changes of an asset and yields an event for each.
+
+    class NewRows(BaseEventTrigger):
+        def __init__(self, table: str) -> None:
+            self.table = table
+
+        def serialize(self):
+            return "my_triggers.NewRows", {"table": self.table}
+
+        async def run(self):
+            last = self.cursor or 0
+            while True:
+                for row in await rows_after(self.table, last):
+                    last = row.id
+                    yield TriggerEvent({"id": row.id}, key=str(row.id), cursor=last)
+                self.observed()
+                await asyncio.sleep(1)
+
+`yield` returns only once the event is committed together with its cursor; what stands after it is the acknowledgement.
+A trigger that is taken over starts again with the last committed cursor in `self.cursor`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+class _Unset:
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = _Unset()
+
+
+@dataclass(frozen=True)
+class TriggerEvent:
+    """One change that a trigger noticed.
+
+    payload: any JSON value; becomes the event's extra.
+    key:     identity of the change on its asset (1 to 1,024 bytes); the same key is the same change. None: none known.
+    cursor:  any JSON value to be stored with the event, in one transaction; UNSET leaves the stored cursor as it is.
+    """
+
+    payload: Any = None
+    key: str | None = None
+    cursor: Any = UNSET
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Stores a cursor without an event: what was seen so far held nothing to report."""
+
+    cursor: Any
+
+
+Yieldable = TriggerEvent | Checkpoint | list[TriggerEvent]
+
+
+class BaseTrigger(ABC):
+    """Base of all triggers. `serialize` gives the class's import path and the arguments that rebuild it."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__()
+
+    @abstractmethod
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return ("package.module.Class", arguments); the arguments are JSON values, tuples, dates or timedeltas."""
+
+    @abstractmethod
+    def run(self) -> AsyncIterator[Any]:
+        """Yield a TriggerEvent per change (or a list of them: one transaction), for ever."""
+
+    async def cleanup(self) -> None:
+        """Called when the trigger stops, whatever the reason, unless its process died."""
+
+
+class BaseEventTrigger(BaseTrigger):
+    """A trigger that may watch an asset."""
+
+    cursor: Any = None
+    _report: Callable[[], None] | None = None
+
+    def observed(self) -> None:
+        """Say that the source was looked at successfully just now, whether or not anything had changed."""
+        if self._report is not None:
+            self._report()
