@@ -133,9 +133,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 def _unknown(name: str, where: str, valid: list[str]) -> ConfigError:
     close = difflib.get_close_matches(name, valid, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
-    return ConfigError(
-        f"unknown setting {name!r}", where=where, remedy=f"{hint}valid settings: {', '.join(valid)}"
-    )
+    return ConfigError(f"unknown setting {name!r}", where=where, remedy=f"{hint}valid settings: {', '.join(valid)}")
 
 
 def _convert(name: str, value: Any, where: str) -> Any:
@@ -144,16 +142,12 @@ def _convert(name: str, value: Any, where: str) -> Any:
         converted = _parse(kind, value)
     except (TypeError, ValueError) as error:
         allowed = "true or false" if "bool" in kind else kind
-        raise ConfigError(
-            f"setting {name} is {value!r}", where=where, remedy=f"allowed: {allowed}"
-        ) from error
+        raise ConfigError(f"setting {name} is {value!r}", where=where, remedy=f"allowed: {allowed}") from error
     if name in CHOICES and converted not in CHOICES[name]:
         allowed = ", ".join(sorted(CHOICES[name]))
         raise ConfigError(f"setting {name} is {value!r}", where=where, remedy=f"allowed: {allowed}")
     if name in MINIMUM and converted < MINIMUM[name]:
-        raise ConfigError(
-            f"setting {name} is {value!r}", where=where, remedy=f"allowed: {MINIMUM[name]} or more"
-        )
+        raise ConfigError(f"setting {name} is {value!r}", where=where, remedy=f"allowed: {MINIMUM[name]} or more")
     return converted
 
 
