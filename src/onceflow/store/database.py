@@ -1,0 +1,210 @@
+"""The connection to PostgreSQL: statements by name, transactions that say READ COMMITTED, errors in our words.
+
+A pool opens connections as services need them and lets idle ones go, so that a resting process holds one. LISTEN and
+NOTIFY have a connection of their own (`store/notify.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+
+from onceflow.model.errors import FencedError, OnceflowError, UnreachableError, UnsupportedError
+from onceflow.store import statements
+
+Record = asyncpg.Record
+
+OLDEST_SERVER = 15
+TRANSIENT = (
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.QueryCanceledError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.TooManyConnectionsError,
+    ConnectionError,
+    TimeoutError,
+)
+BAD_DATA = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.ProgramLimitExceededError)
+"""SQLSTATE classes 22, 23 and 54: the row is wrong, trying again changes nothing."""
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the same statement may succeed when tried again: connection lost, deadlock, server restarting."""
+    return isinstance(error, (*TRANSIENT, UnreachableError))
+
+
+class Connection:
+    """One connection, usually inside a transaction; runs statements by name."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+
+    async def fetch(self, name: str, *args: Any) -> list[Record]:
+        return await self._raw.fetch(statements.text(name), *args)
+
+    async def fetchrow(self, name: str, *args: Any) -> Record | None:
+        return await self._raw.fetchrow(statements.text(name), *args)
+
+    async def fetchval(self, name: str, *args: Any) -> Any:
+        return await self._raw.fetchval(statements.text(name), *args)
+
+    async def execute(self, name: str, *args: Any) -> str:
+        return await self._raw.execute(statements.text(name), *args)
+
+
+class Database:
+    """A pool of connections to the one PostgreSQL. Use `Database.connect`."""
+
+    def __init__(self, pool: Any, url: str) -> None:
+        self._pool = pool
+        self.url = url
+
+    @classmethod
+    async def connect(
+        cls,
+        url: str,
+        *,
+        max_size: int = 4,
+        kind: str = "onceflow",
+        lease_seconds: float = 5.0,
+        pooler: str = "none",
+        hot: bool = True,
+    ) -> Database:
+        """Open the pool. `hot`: settings for roles with short statements (generic plans, no sequential scans).
+
+        Raises UnreachableError when the server does not answer, UnsupportedError when it is older than 15.
+        """
+        try:
+            pool = await asyncpg.create_pool(
+                url,
+                min_size=0 if pooler != "none" else 1,
+                max_size=max_size,
+                max_inactive_connection_lifetime=30.0,
+                timeout=5.0,
+                **session_options(kind, lease_seconds, pooler, hot=hot),
+            )
+            async with pool.acquire() as connection:
+                server = connection.get_server_version()
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            raise unreachable(url, error) from error
+        if server.major < OLDEST_SERVER:
+            await pool.close()
+            raise UnsupportedError(
+                f"PostgreSQL {server.major} is too old",
+                where=public_address(url),
+                remedy=f"use PostgreSQL {OLDEST_SERVER} or newer",
+            )
+        return cls(pool, url)
+
+    async def close(self) -> None:
+        try:
+            await asyncio.wait_for(self._pool.close(), 3)
+        except TimeoutError:
+            self._pool.terminate()
+
+    async def __aenter__(self) -> Database:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """A READ COMMITTED transaction. No user code and no other await than statements inside."""
+        async with self._acquire() as raw, raw.transaction(isolation="read_committed"):
+            yield Connection(raw)
+
+    async def fetch(self, name: str, *args: Any) -> list[Record]:
+        async with self._acquire() as raw:
+            return await raw.fetch(statements.text(name), *args)
+
+    async def fetchrow(self, name: str, *args: Any) -> Record | None:
+        async with self._acquire() as raw:
+            return await raw.fetchrow(statements.text(name), *args)
+
+    async def fetchval(self, name: str, *args: Any) -> Any:
+        async with self._acquire() as raw:
+            return await raw.fetchval(statements.text(name), *args)
+
+    async def execute(self, name: str, *args: Any) -> str:
+        async with self._acquire() as raw:
+            return await raw.execute(statements.text(name), *args)
+
+    @asynccontextmanager
+    async def cursor(self, name: str, *args: Any, prefetch: int = 1000) -> AsyncIterator[AsyncIterator[Record]]:
+        """Rows of a long listing, a thousand at a time."""
+        async with self._acquire() as raw, raw.transaction(isolation="read_committed", readonly=True):
+            yield raw.cursor(statements.text(name), *args, prefetch=prefetch)
+
+    @asynccontextmanager
+    async def _acquire(self) -> AsyncIterator[Any]:
+        try:
+            async with self._pool.acquire(timeout=10) as raw:
+                yield raw
+        except asyncpg.PostgresError as error:
+            raise translate(error) from error
+        except (OSError, asyncpg.InterfaceError) as error:
+            raise unreachable(self.url, error) from error
+
+
+def session_options(kind: str, lease_seconds: float, pooler: str, *, hot: bool) -> dict[str, Any]:
+    """Arguments for a connection: timeouts that free a frozen client's locks within half a lease."""
+    if pooler == "transaction":
+        return {"statement_cache_size": 0}
+    milliseconds = int(lease_seconds * 500)
+    settings = {
+        "application_name": kind,
+        "idle_in_transaction_session_timeout": str(milliseconds),
+        "tcp_user_timeout": str(int(lease_seconds * 1000)),
+        "timezone": "UTC",
+        "jit": "off",
+    }
+    if hot:
+        settings |= {
+            "plan_cache_mode": "force_generic_plan",
+            "enable_seqscan": "off",
+            "lock_timeout": str(milliseconds),
+            "statement_timeout": "60000",
+        }
+    return {"server_settings": settings}
+
+
+def translate(error: asyncpg.PostgresError) -> Exception:
+    """Our error for a SQLSTATE of ours; any other error as it is."""
+    if error.sqlstate == "OF001":
+        return FencedError(str(error), remedy="stop: another process owns this now")
+    if error.sqlstate in {"OF002", "OF003"}:
+        return OnceflowError(str(error), code="broken_invariant", remedy="nothing was written; run `onceflow verify`")
+    return error
+
+
+def public_address(url: str) -> str:
+    """The URL without its password."""
+    scheme, separator, rest = url.partition("://")
+    credentials, at, host = rest.rpartition("@")
+    return f"{scheme}{separator}{credentials.partition(':')[0]}{at}{host}"
+
+
+def unreachable(url: str, error: BaseException) -> UnreachableError:
+    return UnreachableError(
+        f"the database does not answer: {error}",
+        where=public_address(url),
+        remedy="start it, or correct ONCEFLOW_DATABASE_URL",
+    )
+
+
+def json_texts(values: Sequence[Any]) -> list[str]:
+    """Values as JSON texts, for an array parameter."""
+    from onceflow.model.serialize import dumps
+
+    return [dumps(v) for v in values]

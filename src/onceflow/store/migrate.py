@@ -1,0 +1,120 @@
+"""Migrations: numbered SQL files, applied in order, each in one transaction, never edited once released.
+
+`min_compatible` is the oldest schema number whose processes may work on the present one: a process that was written for
+an older schema than that stops and says so. A breaking migration starts with the line `-- breaking`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from onceflow.model.errors import UnreachableError, UnsupportedError
+from onceflow.store.database import OLDEST_SERVER, public_address, unreachable
+
+FOLDER = Path(__file__).parent / "migrations"
+LOCK = 0x6F6E6365  # advisory lock: one migrator at a time
+
+CREATE = (FOLDER / "bootstrap.sql").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Migration:
+    number: int
+    name: str
+    sql: str
+
+    @property
+    def breaking(self) -> bool:
+        return self.sql.startswith("-- breaking")
+
+
+def migrations() -> list[Migration]:
+    """All migrations of this version, in order."""
+    found = []
+    for path in sorted(FOLDER.glob("[0-9]*.sql")):
+        match = re.fullmatch(r"(\d+)_(\w+)", path.stem)
+        if match:
+            found.append(Migration(int(match[1]), path.stem, path.read_text(encoding="utf-8")))
+    return found
+
+
+async def migrate(url: str) -> list[str]:
+    """Bring the database to this version's schema; returns the names applied now.
+
+    Raises UnreachableError, or UnsupportedError for a server older than 15 or a schema newer than this version.
+    """
+    connection = await _connect(url)
+    try:
+        await connection.execute("select pg_advisory_lock($1)", LOCK)
+        await connection.execute(CREATE)
+        present = await connection.fetchval("select coalesce(max(number), 0) from migration")
+        applied = []
+        for migration in migrations():
+            if migration.number > present:
+                async with connection.transaction(isolation="read_committed"):
+                    await connection.execute(migration.sql)
+                    await connection.execute(
+                        "insert into migration (number, name, breaking) values ($1, $2, $3)",
+                        migration.number,
+                        migration.name,
+                        migration.breaking,
+                    )
+                applied.append(migration.name)
+        return applied
+    finally:
+        await connection.close()
+
+
+async def check(url: str) -> str:
+    """Why a process of this version may not work on the database yet or any more; "" if it may."""
+    connection = await _connect(url)
+    try:
+        if await connection.fetchval("select to_regclass('migration')") is None:
+            return "the database has no Onceflow schema yet: run `onceflow db migrate`"
+        ours = migrations()[-1].number
+        row = await connection.fetchrow(
+            "select max(number) as present, coalesce(max(number) filter (where breaking), 0) as oldest from migration"
+        )
+        if row["present"] < ours:
+            return f"the database's schema is {row['present']}, this version needs {ours}: run `onceflow db migrate`"
+        if ours < row["oldest"]:
+            return f"the database's schema needs version {row['oldest']}, this one is {ours}: upgrade Onceflow"
+        return ""
+    finally:
+        await connection.close()
+
+
+async def wait_until_ready(url: str, seconds: float = 60.0) -> None:
+    """Wait for the right schema; raises UnsupportedError with the reason when it does not come."""
+    reason = ""
+    for _ in range(max(1, int(seconds / 0.5))):
+        try:
+            reason = await check(url)
+        except UnreachableError as error:
+            reason = str(error)
+        if not reason:
+            return
+        await asyncio.sleep(0.5)
+    raise UnsupportedError(reason, where=public_address(url), remedy="run `onceflow db migrate` once")
+
+
+async def _connect(url: str) -> Any:
+    try:
+        connection = await asyncpg.connect(url, timeout=10)
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise unreachable(url, error) from error
+    if connection.get_server_version().major < OLDEST_SERVER:
+        major = connection.get_server_version().major
+        await connection.close()
+        raise UnsupportedError(
+            f"PostgreSQL {major} is too old",
+            where=public_address(url),
+            remedy=f"use PostgreSQL {OLDEST_SERVER} or newer",
+        )
+    return connection

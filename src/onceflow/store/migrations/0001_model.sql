@@ -1,0 +1,327 @@
+-- The tables of Onceflow's model and the constraints that hold the promise (G1 to G7 of ARCHITECTURE.md).
+--
+-- Lock order, everywhere: watcher, asset, change_key, event, dag (the consumer), delivery, run, task; by id within a
+-- kind; always FOR NO KEY UPDATE. Recording an event locks no consumer, so delivery has no foreign key to dag.
+
+create type run_state as enum ('queued', 'running', 'success', 'failed');
+create type run_type as enum ('asset_triggered', 'scheduled', 'manual');
+create type task_state as enum ('waiting', 'ready', 'queued', 'running', 'up_for_retry',
+                                'success', 'failed', 'skipped', 'upstream_failed', 'removed');
+create type outcome as enum ('success', 'failed', 'skipped', 'timed_out', 'killed', 'crashed', 'stopped', 'lost');
+create type disposition as enum ('pending', 'held', 'started', 'joined', 'filtered', 'superseded', 'discarded');
+comment on type disposition is 'pending and held are open; the others are terminal and set once';
+
+create table process (
+  id uuid primary key,
+  kind text not null,
+  host text not null,
+  pid int not null,
+  parent_pid int not null,
+  version text not null,
+  started_at timestamptz not null default clock_timestamp(),
+  last_seen timestamptz not null default clock_timestamp(),
+  lease_until timestamptz not null,
+  state text not null default 'running' check (state in ('running', 'stopped', 'dead')),
+  ended_at timestamptz,
+  check ((state = 'running') = (ended_at is null))
+);
+create index process_running on process (kind) where state = 'running';
+
+-- Files and what they declare ---------------------------------------------------------------------------------------
+
+create table source (
+  hash text primary key,
+  content bytea not null,
+  stored_at timestamptz not null default clock_timestamp()
+);
+comment on table source is 'the bytes of a DAG file by their hash, kept while a version or a run uses them';
+
+create table dag_file (
+  id bigint generated always as identity primary key,
+  bundle text not null default 'default',
+  path text not null,
+  source_hash text not null default '',
+  term bigint not null default 0,
+  present boolean not null default true,
+  failure json,
+  warnings json not null default '[]',
+  parsed_at timestamptz,
+  parse_seconds double precision,
+  unique (bundle, path)
+);
+comment on column dag_file.term is 'raised by every registration, which is a compare-and-set on it';
+
+create table dag (
+  id bigint generated always as identity primary key,
+  dag_id text not null unique,
+  file_id bigint not null references dag_file,
+  version_id bigint,
+  active boolean not null default true,
+  paused boolean not null,
+  schedule_kind text not null,
+  max_active_runs int not null check (max_active_runs > 0),
+  created_at timestamptz not null default clock_timestamp(),
+  anchor_at timestamptz,
+  next_slot_at timestamptz,
+  ordinal bigint not null default 0,
+  last_judged_at timestamptz,
+  last_judgement json
+);
+comment on column dag.ordinal is 'the last ordinal given to a run of this DAG, under this row''s lock';
+comment on column dag.next_slot_at is 'the next slot of a timed schedule; null when there is none';
+create index dag_due on dag (next_slot_at) where active and not paused and next_slot_at is not null;
+create index dag_continuous on dag (id) where active and not paused and schedule_kind = 'continuous';
+create index dag_of_file on dag (file_id);
+
+create table dag_version (
+  id bigint generated always as identity primary key,
+  dag_id bigint not null references dag,
+  number int not null,
+  spec_hash text not null,
+  source_hash text not null references source,
+  spec json not null,
+  created_at timestamptz not null default clock_timestamp(),
+  unique (dag_id, number)
+);
+alter table dag add foreign key (version_id) references dag_version;
+
+-- Assets, watchers, events ------------------------------------------------------------------------------------------
+
+create table asset (
+  id bigint generated always as identity primary key,
+  name text not null unique check (octet_length(name) between 1 and 1500),
+  uri text not null,
+  "group" text not null default 'asset',
+  extra json not null default '{}',
+  active boolean not null default true,
+  created_at timestamptz not null default clock_timestamp(),
+  seq bigint not null default 0,
+  subscribers bigint[] not null default '{}'
+) with (fillfactor = 50);
+comment on column asset.seq is 'number of events so far; the next event gets seq + 1, so order by seq is order of commit';
+comment on column asset.subscribers is 'ids of the DAGs that get a delivery of each event, read from the locked row';
+create unique index asset_uri on asset (uri) where active and uri <> '';
+
+create table asset_declaration (
+  file_id bigint not null references dag_file on delete cascade,
+  asset_id bigint not null references asset,
+  place text not null,
+  primary key (file_id, asset_id)
+);
+create index asset_declaration_asset on asset_declaration (asset_id);
+
+create table subscription (
+  asset_id bigint not null references asset,
+  dag_id bigint not null references dag,
+  from_seq bigint not null,
+  until_seq bigint,
+  primary key (asset_id, dag_id, from_seq),
+  check (until_seq >= from_seq)
+);
+comment on table subscription is 'interval [from_seq, until_seq) of the asset''s events that the DAG gets; null = still open';
+create unique index subscription_open on subscription (asset_id, dag_id) where until_seq is null;
+create index subscription_dag on subscription (dag_id);
+
+create table watcher (
+  id bigint generated always as identity primary key,
+  asset_id bigint not null references asset,
+  name text not null,
+  mode text not null default 'single' check (mode = 'single'),
+  classpath text not null,
+  kwargs json not null,
+  file text not null default '',
+  definition text not null,
+  generation bigint not null default 1,
+  active boolean not null default true,
+  cursor json,
+  owner uuid,
+  term bigint not null default 0,
+  lease_until timestamptz,
+  claimed_at timestamptz,
+  strikes int not null default 0,
+  next_try_at timestamptz not null default '-infinity',
+  last_observation timestamptz,
+  last_event_at timestamptz,
+  last_error json,
+  last_error_at timestamptz,
+  unique (asset_id, name),
+  check ((owner is null) = (lease_until is null))
+) with (fillfactor = 70);
+comment on column watcher.term is 'raised by every claim; an owner''s write begins with an update that names it';
+comment on column watcher.generation is 'raised when the definition changes, so that its owner starts it anew';
+create index watcher_owner on watcher (owner) where owner is not null;
+
+create table watcher_declaration (
+  file_id bigint not null references dag_file on delete cascade,
+  watcher_id bigint not null references watcher,
+  place text not null,
+  primary key (file_id, watcher_id)
+);
+create index watcher_declaration_watcher on watcher_declaration (watcher_id);
+
+create table event (
+  id bigint generated always as identity primary key,
+  asset_id bigint not null references asset,
+  seq bigint not null,
+  key text check (octet_length(key) between 1 and 1024),
+  extra json not null,
+  source json not null,
+  sighting uuid not null,
+  created_at timestamptz not null default clock_timestamp(),
+  unique (asset_id, seq)
+);
+create index event_created on event (created_at);
+
+create table change_key (
+  asset_id bigint not null references asset,
+  hash uuid not null,
+  event_id bigint not null,
+  primary key (asset_id, hash)
+);
+comment on table change_key is 'identity of every change (128-bit BLAKE2b), the only arbiter; outlives its event';
+
+create table witness (
+  sighting uuid primary key,
+  event_id bigint not null references event on delete cascade,
+  source json not null,
+  differs boolean not null,
+  seen_at timestamptz not null default clock_timestamp()
+);
+comment on table witness is 'later sightings of an event; the first is the event itself';
+create index witness_event on witness (event_id);
+
+-- Deliveries, decisions, runs ---------------------------------------------------------------------------------------
+
+create table delivery (
+  event_id bigint not null references event,
+  dag_id bigint not null,
+  asset_id bigint not null,
+  disposition disposition not null default 'pending',
+  judged boolean not null default false,
+  reason text,
+  run_id bigint,
+  decided_at timestamptz,
+  primary key (event_id, dag_id),
+  check ((disposition in ('started', 'joined')) = (run_id is not null)),
+  check ((disposition in ('pending', 'held')) = (decided_at is null)),
+  check (disposition not in ('held', 'filtered', 'superseded', 'discarded') or reason is not null)
+) with (fillfactor = 70);
+create index delivery_unjudged on delivery (dag_id, event_id) where disposition = 'pending' and not judged;
+create index delivery_open on delivery (dag_id, event_id) where disposition in ('pending', 'held');
+create unique index delivery_starter on delivery (run_id) where disposition = 'started';
+create index delivery_run on delivery (run_id, event_id) where run_id is not null;
+
+create function refuse_second_disposition() returns trigger language plpgsql as $$
+begin
+  raise exception 'delivery of event % to dag % is already %', old.event_id, old.dag_id, old.disposition
+    using errcode = 'OF003';
+end $$;
+create trigger disposition_set_once before update on delivery for each row
+  when (old.decided_at is not null
+        and (new.disposition is distinct from old.disposition or new.run_id is distinct from old.run_id))
+  execute function refuse_second_disposition();
+
+create table decision (
+  id bigint generated always as identity primary key,
+  dag_id bigint not null references dag,
+  version_id bigint not null references dag_version,
+  decided_at timestamptz not null default clock_timestamp(),
+  process_id uuid not null,
+  explanation json not null
+);
+comment on table decision is 'why runs were created: condition, policy and what was pending, as judged';
+
+create table run (
+  id bigint generated always as identity primary key,
+  dag_id bigint not null references dag,
+  run_id text not null,
+  run_type run_type not null,
+  state run_state not null default 'queued',
+  ordinal bigint not null,
+  logical_date timestamptz,
+  start_event bigint,
+  decision_id bigint references decision,
+  version_id bigint references dag_version,
+  conf json,
+  created_by json not null,
+  created_at timestamptz not null default clock_timestamp(),
+  started_at timestamptz,
+  deadline_at timestamptz,
+  finished_at timestamptz,
+  end_reason text,
+  unique (dag_id, run_id),
+  unique (dag_id, ordinal),
+  unique (dag_id, start_event),
+  unique (dag_id, logical_date),
+  foreign key (start_event, dag_id) references delivery (event_id, dag_id),
+  check ((run_type = 'asset_triggered') = (start_event is not null)),
+  check (start_event is null or logical_date is null),
+  check ((state in ('success', 'failed')) = (finished_at is not null)),
+  check ((state = 'queued') = (started_at is null)),
+  check (state = 'queued' or version_id is not null)
+) with (fillfactor = 80);
+alter table delivery add foreign key (run_id) references run;
+create index run_queued on run (dag_id, ordinal) where state = 'queued';
+create index run_running on run (dag_id) where state = 'running';
+create index run_deadline on run (deadline_at) where state = 'running' and deadline_at is not null;
+create index run_of_version on run (version_id) where state = 'running';
+
+-- Tasks, attempts, values -------------------------------------------------------------------------------------------
+
+create table task (
+  id bigint generated always as identity primary key,
+  run_id bigint not null references run on delete cascade,
+  task_no int not null,
+  task_id text not null,
+  map_index int not null default -1,
+  state task_state not null,
+  settled boolean not null default true,
+  attempt int not null default 0,
+  failures int not null default 0,
+  losses int not null default 0,
+  priority int not null default 1,
+  executor text not null default 'local',
+  queue text not null default 'default',
+  owner uuid,
+  token uuid,
+  lease_until timestamptz,
+  retry_at timestamptz,
+  queued_at timestamptz,
+  started_at timestamptz,
+  finished_at timestamptz,
+  unique (run_id, task_no, map_index),
+  check ((state = 'running') = (owner is not null)),
+  check ((owner is null) = (lease_until is null)),
+  check ((state = 'up_for_retry') = (retry_at is not null)),
+  check (attempt >= failures + losses)
+) with (fillfactor = 60);
+comment on column task.settled is 'false from the end of a task until the scheduler has drawn its consequences';
+create index task_queued on task (executor, queue, priority desc, id) where state = 'queued';
+create index task_unsettled on task (run_id) where not settled;
+create index task_retry on task (retry_at) where state = 'up_for_retry';
+create index task_lease on task (lease_until) where state = 'running';
+
+create table attempt (
+  task_id bigint not null references task on delete cascade,
+  number int not null,
+  token uuid not null,
+  worker uuid not null,
+  started_at timestamptz not null default clock_timestamp(),
+  finished_at timestamptz,
+  outcome outcome,
+  exit_code int,
+  error json,
+  primary key (task_id, number),
+  check ((outcome is null) = (finished_at is null))
+) with (fillfactor = 70);
+
+create table xcom (
+  run_id bigint not null references run on delete cascade,
+  task_id text not null,
+  map_index int not null default -1,
+  key text not null,
+  value json not null,
+  attempt int not null,
+  stored_at timestamptz not null default clock_timestamp(),
+  primary key (run_id, task_id, map_index, key)
+);

@@ -1,0 +1,252 @@
+-- Functions where one round trip must do several statements in order. All are VOLATILE, so that each statement inside
+-- takes a fresh snapshot: what is read after a lock was waited for is what the lock protects. `p_now` is null in
+-- production (the database's clock then).
+
+create function base32(n bigint) returns text language plpgsql immutable as $$
+declare alphabet constant text := '0123456789abcdefghjkmnpqrstvwxyz'; rest bigint := n; result text := '';
+begin
+  loop
+    result := substr(alphabet, (rest % 32)::int + 1, 1) || result;
+    rest := rest / 32;
+    exit when rest = 0;
+  end loop;
+  return result;
+end $$;
+
+create function make_run_id(p_type run_type, p_at timestamptz, p_id bigint) returns text language sql stable as $$
+  select p_type || '__' || to_char(p_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"') || '_' || base32(p_id)
+$$;
+
+-- Records changes in one transaction: fence, cursor, identity, event, one pending delivery per subscriber.
+-- The arrays are parallel, one element per change. Returns one row per change, in the order given:
+--   status 'stored' (a new event), 'duplicate' (a witness of event_id), 'repeated' (this sighting was recorded before).
+-- Raises OF001 when p_watcher is given and is no longer owned by p_owner with p_term.
+create function record_events(
+  p_asset bigint[], p_sighting uuid[], p_hash uuid[], p_key text[], p_extra text[], p_source text[],
+  p_watcher bigint default null, p_owner uuid default null, p_term bigint default null,
+  p_cursor text default null, p_now timestamptz default null
+) returns table (n int, event_id bigint, status text) language plpgsql as $$
+declare now_ timestamptz; new_id bigint[]; winner bigint[];
+begin
+  if p_watcher is not null then
+    update watcher w
+    set cursor = coalesce(p_cursor::json, w.cursor), last_observation = coalesce(p_now, clock_timestamp()),
+        last_event_at = case when cardinality(p_asset) > 0 then coalesce(p_now, clock_timestamp()) else w.last_event_at end,
+        strikes = 0
+    where w.id = p_watcher and w.owner = p_owner and w.term = p_term;
+    if not found then
+      raise exception 'watcher % is not owned by % with term %', p_watcher, p_owner, p_term using errcode = 'OF001';
+    end if;
+  end if;
+  if cardinality(p_asset) = 0 then
+    return;
+  end if;
+
+  perform 1 from asset a where a.id = any (p_asset) order by a.id for no key update;
+  now_ := coalesce(p_now, clock_timestamp());
+  new_id := array(select nextval('event_id_seq') from generate_subscripts(p_asset, 1));
+  insert into change_key as c (asset_id, hash, event_id)
+  select u.asset, u.hash, u.new_id from unnest(p_asset, p_hash, new_id) with ordinality as u (asset, hash, new_id, n)
+  order by u.n on conflict do nothing;
+  -- A loser finds the winner in a statement of its own.
+  winner := array(
+    select c.event_id from unnest(p_asset, p_hash) with ordinality as u (asset, hash, n)
+    join change_key c on c.asset_id = u.asset and c.hash = u.hash order by u.n);
+
+  with won as (
+    select u.n, u.asset, u.new_id, row_number() over (partition by u.asset order by u.n) as rank
+    from unnest(p_asset, new_id, winner) with ordinality as u (asset, new_id, winner, n) where u.new_id = u.winner
+  ), advanced as (
+    update asset a set seq = a.seq + w.stored from (select won.asset, count(*) as stored from won group by won.asset) w
+    where a.id = w.asset returning a.id, a.seq - w.stored as base, a.subscribers
+  ), stored as (
+    insert into event as e (id, asset_id, seq, key, extra, source, sighting, created_at) overriding system value
+    select w.new_id, w.asset, a.base + w.rank, p_key[w.n], p_extra[w.n]::json, p_source[w.n]::json, p_sighting[w.n], now_
+    from won w join advanced a on a.id = w.asset order by w.n
+    returning e.id, e.asset_id
+  )
+  insert into delivery (event_id, dag_id, asset_id)
+  select s.id, d, s.asset_id from stored s join advanced a on a.id = s.asset_id, unnest(a.subscribers) as d;
+
+  if new_id <> winner then
+    insert into witness (sighting, event_id, source, differs, seen_at)
+    select distinct on (p_sighting[u.n]) p_sighting[u.n], e.id, p_source[u.n]::json, e.extra::text <> p_extra[u.n], now_
+    from unnest(new_id, winner) with ordinality as u (new_id, winner, n) join event e on e.id = u.winner
+    where u.new_id <> u.winner and e.sighting <> p_sighting[u.n]
+      and (select count(*) from (select 1 from witness w where w.event_id = e.id limit 1000) seen) < 1000
+    order by p_sighting[u.n], u.n on conflict do nothing;
+  end if;
+  return query
+  select u.n::int, u.winner, case when u.new_id = u.winner then 'stored' when e.sighting = p_sighting[u.n] then 'repeated'
+                                  else 'duplicate' end
+  from unnest(new_id, winner) with ordinality as u (new_id, winner, n) left join event e on e.id = u.winner order by u.n;
+end $$;
+
+-- Locks those of the consumers that nobody else holds, then reads what is pending for them.
+-- Returns one row per open delivery, in commit order; for a consumer of policy 'each' only unjudged ones, p_limit at most.
+create function claim_deliveries(p_dags bigint[], p_limit int)
+returns table (dag bigint, version bigint, paused boolean, event bigint, asset text) language plpgsql as $$
+declare locked bigint[];
+begin
+  locked := array(select d.id from dag d where d.id = any (p_dags) order by d.id for no key update skip locked);
+  return query
+  select d.id, d.version_id, d.paused, x.event_id, a.name
+  from dag d cross join lateral (
+    select y.event_id, y.asset_id from delivery y
+    where y.dag_id = d.id and y.disposition = 'pending' and (not y.judged or d.schedule_kind = 'asset:all')
+    order by y.event_id limit case when d.schedule_kind = 'asset:all' then null else p_limit end
+  ) x join asset a on a.id = x.asset_id
+  where d.id = any (locked) and d.active order by d.id, x.event_id;
+end $$;
+
+-- Writes what was judged: decisions, runs and dispositions. The consumers are locked by the caller's transaction.
+-- p_run_* describe the runs (index i), p_member_* their deliveries (p_member_run = index of the run), p_decision_* the
+-- decisions (p_run_decision = index of the decision). Raises OF002 unless exactly the given deliveries were pending.
+create function create_asset_runs(
+  p_process uuid, p_decision_dag bigint[], p_decision_version bigint[], p_explanation text[],
+  p_run_dag bigint[], p_run_decision int[], p_run_start bigint[],
+  p_member_run int[], p_member_event bigint[], p_now timestamptz default null
+) returns setof bigint language plpgsql as $$
+declare now_ timestamptz := coalesce(p_now, clock_timestamp()); new_run bigint[]; new_decision bigint[]; changed bigint;
+begin
+  new_decision := array(select nextval('decision_id_seq') from generate_subscripts(p_decision_dag, 1));
+  new_run := array(select nextval('run_id_seq') from generate_subscripts(p_run_dag, 1));
+  insert into decision (id, dag_id, version_id, decided_at, process_id, explanation) overriding system value
+  select u.id, u.dag, u.version, now_, p_process, u.explanation::json
+  from unnest(new_decision, p_decision_dag, p_decision_version, p_explanation) as u (id, dag, version, explanation);
+  with counted as (
+    select u.dag, count(*) as runs from unnest(p_run_dag) as u (dag) group by u.dag
+  ), advanced as (
+    update dag d set ordinal = d.ordinal + c.runs, last_judged_at = now_, last_judgement = null
+    from counted c where d.id = c.dag returning d.id, d.ordinal - c.runs as base
+  )
+  insert into run (id, dag_id, run_id, run_type, ordinal, start_event, decision_id, created_by, created_at)
+  overriding system value
+  select u.id, u.dag, make_run_id('asset_triggered', now_, u.id), 'asset_triggered',
+         a.base + row_number() over (partition by u.dag order by u.n), u.start, new_decision[u.decision],
+         json_build_object('kind', 'scheduler', 'process', p_process), now_
+  from unnest(new_run, p_run_dag, p_run_decision, p_run_start) with ordinality as u (id, dag, decision, start, n)
+  join advanced a on a.id = u.dag order by u.n;
+  update delivery y
+  set disposition = case when y.event_id = r.start then 'started' else 'joined' end::disposition,
+      run_id = r.id, judged = true, decided_at = now_
+  from unnest(p_member_run, p_member_event) as m (run, event)
+  join unnest(new_run, p_run_dag, p_run_start) with ordinality as r (id, dag, start, n) on r.n = m.run
+  where y.event_id = m.event and y.dag_id = r.dag and y.disposition = 'pending';
+  get diagnostics changed = row_count;
+  if changed <> cardinality(p_member_event) then
+    raise exception '% deliveries were judged, % were pending', cardinality(p_member_event), changed using errcode = 'OF002';
+  end if;
+  return query select unnest(new_run);
+end $$;
+
+-- Creates runs of timed schedules: one per (dag, slot), whoever comes first. The DAGs are locked by the caller.
+create function create_timed_runs(p_process uuid, p_dag bigint[], p_slot timestamptz[], p_now timestamptz default null)
+returns setof bigint language plpgsql as $$
+declare now_ timestamptz := coalesce(p_now, clock_timestamp());
+begin
+  return query
+  with wanted as materialized (
+    select u.dag, u.slot, row_number() over (partition by u.dag order by u.slot) as rank
+    from unnest(p_dag, p_slot) as u (dag, slot)
+    where not exists (select 1 from run r where r.dag_id = u.dag and r.logical_date = u.slot)
+  ), advanced as (
+    update dag d set ordinal = d.ordinal + w.runs from (select dag, count(*) as runs from wanted group by dag) w
+    where d.id = w.dag returning d.id, d.ordinal - w.runs as base
+  ), numbered as (
+    select w.dag, w.slot, a.base + w.rank as ordinal, nextval('run_id_seq') as id from wanted w join advanced a on a.id = w.dag
+  )
+  insert into run (id, dag_id, run_id, run_type, ordinal, logical_date, created_by, created_at) overriding system value
+  select n.id, n.dag, make_run_id('scheduled', now_, n.id), 'scheduled', n.ordinal, n.slot,
+         json_build_object('kind', 'scheduler', 'process', p_process), now_
+  from numbered n returning id;
+end $$;
+
+-- Creates a run by hand. Returns no row when there is no such active DAG.
+create function create_manual_run(p_dag_id text, p_conf text, p_logical_date timestamptz, p_by text, p_now timestamptz default null)
+returns table (id bigint, run_id text, paused boolean) language plpgsql as $$
+declare now_ timestamptz := coalesce(p_now, clock_timestamp()); target dag%rowtype;
+begin
+  update dag d set ordinal = d.ordinal + 1 where d.dag_id = p_dag_id and d.active returning d.* into target;
+  if not found then
+    return;
+  end if;
+  return query
+  insert into run as r (id, dag_id, run_id, run_type, ordinal, logical_date, conf, created_by, created_at)
+  overriding system value
+  select x.id, target.id, make_run_id('manual', now_, x.id), 'manual', target.ordinal, p_logical_date, p_conf::json,
+         p_by::json, now_
+  from (select nextval('run_id_seq') as id) x returning r.id, r.run_id, target.paused;
+end $$;
+
+-- Locks those of the DAGs that nobody else holds, counts their running runs in a later statement, and returns the queued
+-- runs that may start now, in order, p_limit per DAG at most.
+create function claim_startable_runs(p_dags bigint[], p_limit int)
+returns table (run bigint, dag bigint, version bigint) language plpgsql as $$
+declare locked bigint[];
+begin
+  locked := array(select d.id from dag d where d.id = any (p_dags) order by d.id for no key update skip locked);
+  return query
+  select x.id, d.id, d.version_id
+  from dag d
+  cross join lateral (select count(*) as running from run r where r.dag_id = d.id and r.state = 'running') c
+  cross join lateral (
+    select r.id, r.ordinal from run r where r.dag_id = d.id and r.state = 'queued'
+    order by r.ordinal limit greatest(0, least(p_limit, d.max_active_runs - c.running))
+  ) x
+  where d.id = any (locked) and d.active and not d.paused and d.version_id is not null
+  order by d.id, x.ordinal;
+end $$;
+
+-- Ends attempts: compare-and-set on the attempt, with return values and outlet events in the same transaction.
+-- One element per attempt in p_task..p_skip; p_event_* belong to the attempt at index p_event_task.
+-- `p_state` is the state the task gets; it is taken literally but for 'up_for_retry', which needs p_retry_seconds.
+-- Returns per attempt: 'finished', 'repeated' (this very report was stored before), 'fenced' (somebody else decided).
+create function finish_attempts(
+  p_worker uuid, p_task bigint[], p_attempt int[], p_token uuid[], p_state task_state[], p_outcome outcome[],
+  p_exit_code int[], p_error text[], p_retry_seconds double precision[], p_value text[], p_skip text[],
+  p_event_task int[], p_event_asset bigint[], p_event_sighting uuid[], p_event_hash uuid[], p_event_key text[],
+  p_event_extra text[], p_event_source text[], p_now timestamptz default null
+) returns table (n int, status text) language plpgsql as $$
+declare now_ timestamptz; valid bigint[]; live int[];
+begin
+  -- assets first, task last; the events of an attempt are recorded only once its task is known to be ours
+  perform 1 from asset a where a.id = any (p_event_asset) order by a.id for no key update;
+  valid := array(
+    select t.id from task t join unnest(p_task, p_attempt, p_token) as u (id, attempt, token) on t.id = u.id
+    where t.attempt = u.attempt and t.token = u.token and t.owner = p_worker and t.state = 'running'
+    order by t.id for no key update of t);
+  now_ := coalesce(p_now, clock_timestamp());
+  live := array(select u.n::int from unnest(p_event_task) with ordinality as u (task, n) where p_task[u.task] = any (valid) order by u.n);
+  if cardinality(live) > 0 then
+    perform record_events(
+      array(select p_event_asset[i] from unnest(live) i), array(select p_event_sighting[i] from unnest(live) i),
+      array(select p_event_hash[i] from unnest(live) i), array(select p_event_key[i] from unnest(live) i),
+      array(select p_event_extra[i] from unnest(live) i), array(select p_event_source[i] from unnest(live) i), p_now => p_now);
+  end if;
+  insert into xcom as x (run_id, task_id, map_index, key, value, attempt, stored_at)
+  select t.run_id, t.task_id, t.map_index, 'return_value', u.value::json, u.attempt, now_
+  from unnest(p_task, p_attempt, p_value) as u (id, attempt, value) join task t on t.id = u.id
+  where u.value is not null and u.id = any (valid) order by t.id
+  on conflict (run_id, task_id, map_index, key) do update
+  set value = excluded.value, attempt = excluded.attempt, stored_at = excluded.stored_at;
+  update attempt a set finished_at = now_, outcome = u.outcome, exit_code = u.exit_code, error = u.error::json
+  from unnest(p_task, p_attempt, p_outcome, p_exit_code, p_error) as u (id, attempt, outcome, exit_code, error)
+  where a.task_id = u.id and a.number = u.attempt and u.id = any (valid);
+  update task t
+  set state = u.state, settled = u.state = 'up_for_retry', owner = null, lease_until = null,
+      failures = t.failures + case when u.outcome in ('failed', 'timed_out', 'killed', 'crashed') then 1 else 0 end,
+      retry_at = case when u.state = 'up_for_retry' then now_ + make_interval(secs => u.retry_seconds) end,
+      finished_at = now_
+  from unnest(p_task, p_state, p_outcome, p_retry_seconds) as u (id, state, outcome, retry_seconds)
+  where t.id = u.id and u.id = any (valid);
+  update task t set state = 'skipped', settled = false, finished_at = now_
+  from unnest(p_task, p_skip) as u (id, skip)
+  join task done on done.id = u.id
+  where u.skip is not null and u.id = any (valid) and t.run_id = done.run_id and t.state = 'waiting'
+    and t.task_id in (select json_array_elements_text(u.skip::json));
+  return query
+  select u.n::int, case when u.id = any (valid) then 'finished' when a.outcome = u.outcome then 'repeated' else 'fenced' end
+  from unnest(p_task, p_attempt, p_token, p_outcome) with ordinality as u (id, attempt, token, outcome, n)
+  left join attempt a on a.task_id = u.id and a.number = u.attempt and a.token = u.token order by u.n;
+end $$;
