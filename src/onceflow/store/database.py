@@ -181,9 +181,10 @@ def session_options(kind: str, lease_seconds: float, pooler: str, *, hot: bool) 
 
 def translate(error: asyncpg.PostgresError) -> Exception:
     """Our error for a SQLSTATE of ours; any other error as it is."""
-    if error.sqlstate == "OF001":
+    code = getattr(error, "sqlstate", "")
+    if code == "OF001":
         return FencedError(str(error), remedy="stop: another process owns this now")
-    if error.sqlstate in {"OF002", "OF003"}:
+    if code in {"OF002", "OF003"}:
         return OnceflowError(str(error), code="broken_invariant", remedy="nothing was written; run `onceflow verify`")
     return error
 

@@ -1,0 +1,1 @@
+select name from asset where active order by name limit $1
