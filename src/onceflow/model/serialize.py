@@ -1,4 +1,4 @@
-"""Values as JSON and back without loss, and the DAG spec as JSON with its hash.
+"""Values as JSON and back without loss (XComs, extras, arguments, cursors); and, from `spec_json`, DAG specs as JSON.
 
 What JSON has no form for is written as `{"$type": name, "value": ...}`: tuple, set, frozenset, bytes, date, datetime
 and timedelta. A dictionary of the user's that has a key `$type` itself is written as such a form too, so nothing is
@@ -15,6 +15,25 @@ from math import isfinite
 from typing import Any
 
 from onceflow.model.errors import InputError
+from onceflow.model.spec_json import (
+    dag_spec_from_json,
+    failure_from_json,
+    file_spec_from_json,
+    spec_hash,
+    to_json,
+)
+
+__all__ = [
+    "dag_spec_from_json",
+    "decode",
+    "dumps",
+    "encode",
+    "failure_from_json",
+    "file_spec_from_json",
+    "loads",
+    "spec_hash",
+    "to_json",
+]
 
 TAG = "$type"
 MAX_DEPTH = 100
@@ -75,7 +94,7 @@ def _encode(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
-        return int(value)
+        return +value  # a plain int, of an IntEnum too
     if isinstance(value, float):
         if not isfinite(value):
             raise _Refused(f"{value} has no JSON form", "use None, or text")
@@ -160,7 +179,8 @@ def _decode_dict(value: dict[str, Any], depth: int) -> dict[str, Any]:
 
 
 def _decode_tagged(tagged: dict[str, Any], depth: int) -> Any:
-    kind, value = tagged[TAG], tagged.get("value")
+    kind: Any = tagged[TAG]
+    value: Any = tagged.get("value")
     try:
         if kind == "datetime":
             return _decode_datetime(value, tagged.get("zone"))

@@ -2,8 +2,8 @@
 
     once         one slot
     continuous   the next run follows the end of the one before, so only the first slot is known ahead
-    cron         in the DAG's time zone; in a night of clock change as Debian's cron does (see cronsim): a job at a fixed
-                 time runs once, right after the gap if its time was left out; one that repeats runs in both passes
+    cron         in the DAG's time zone; in a night of clock change as Debian's cron does (see cronsim): a job at a
+                 fixed time runs once, right after the gap if its time was left out; a repeating one runs in both passes
     interval     anchor, anchor + step, anchor + 2 steps, ..., counted in whole microseconds, so it never drifts
 
 Runs start at their slot, not a period later.
@@ -119,7 +119,7 @@ def next_slot(schedule: Schedule, after: datetime, *, anchor: datetime) -> datet
 
 
 def latest_slot(schedule: Schedule, at: datetime, *, anchor: datetime) -> datetime | None:
-    """The last slot at or before an instant; None if there is none. Costs the same however long ago the first one was."""
+    """The last slot at or before an instant; None if there is none. Costs the same however many there were."""
     if isinstance(schedule, CronSchedule):
         return _latest_cron_slot(schedule, at)
     if isinstance(schedule, IntervalSchedule) and at >= anchor:
@@ -206,7 +206,7 @@ def _cron(schedule: CronSchedule, start: datetime, reverse: bool = False) -> Ite
 
 
 def _cron_slots(schedule: CronSchedule, after: datetime) -> Iterator[datetime]:
-    """Slots strictly after an instant, rising. In a repeated hour cronsim may name an earlier one first; it is dropped."""
+    """Slots strictly after an instant, rising. In a repeated hour cronsim may name an earlier one first: dropped."""
     last = after
     for local in _cron(schedule, after):
         slot = local.astimezone(UTC)
