@@ -164,3 +164,13 @@ def _parse(kind: str, value: Any) -> Any:
     if kind.startswith("Path"):
         return Path(value).expanduser().absolute()
     return str(value)
+
+
+def to_values(settings: Settings) -> dict[str, Any]:
+    """The settings as JSON values, to hand to a child process; `from_values` reads them back."""
+    return {n: str(v) if isinstance(v := getattr(settings, n), Path) else v for n in NAMES}
+
+
+def from_values(values: Mapping[str, Any]) -> Settings:
+    """The settings that `to_values` wrote."""
+    return Settings(**{n: None if v is None else _parse(TYPES[n], v) for n, v in values.items()})

@@ -1,0 +1,196 @@
+"""A role child: connects, registers, keeps its lease, runs its services, says goodbye.
+
+The parent hands over the settings, with the database's address, as one JSON line on standard input and keeps that pipe
+open: its end of file says that the parent is gone. So the address is never in an environment that guests could inherit.
+
+Exit codes: 0 stopped as asked, 4 the lease was lost, 5 the database has another schema or cannot be reached, 1 a fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+from uuid import UUID
+
+import structlog
+
+from onceflow.config import Settings, from_values
+from onceflow.model.clock import boot_seconds
+from onceflow.model.errors import FencedError, UnreachableError, UnsupportedError
+from onceflow.runtime import log as logs
+from onceflow.runtime.lifeline import die_with_parent
+from onceflow.runtime.service import Background, Service, run_service
+from onceflow.runtime.wakeups import Wakeups
+from onceflow.store import processes
+from onceflow.store.database import Database, is_transient
+from onceflow.store.migrate import wait_until_ready
+
+LEASE_LOST, UNUSABLE = 4, 5
+OWNERS = frozenset({"triggerer", "worker"})
+"""Roles that own something outside the database, so that they must end when their lease ran out by their own clock."""
+
+log = structlog.get_logger("onceflow.role")
+
+
+@dataclass
+class Role:
+    """What a role's services share."""
+
+    kind: str
+    id: UUID
+    settings: Settings
+    database: Database
+    wakeups: Wakeups
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    steady_since: float = field(default_factory=boot_seconds)
+    valid_until: float = float("inf")
+
+    @property
+    def may_take_over(self) -> bool:
+        """After an outage nobody takes others' leases before having been connected for one lease."""
+        return boot_seconds() - self.steady_since >= self.settings.lease_seconds
+
+
+Build = Callable[[Role], Awaitable[Sequence[Service | Background]]]
+
+
+def main(kind: str, build: Build) -> NoReturn:
+    """Run this process as a role child of its parent, then exit."""
+    parent = os.getppid()
+    die_with_parent(parent)
+    handed_over = json.loads(sys.stdin.buffer.readline())
+    settings = from_values(handed_over["settings"])
+    logs.configure(settings, role=kind, pid=os.getpid())
+    try:
+        code = asyncio.run(_run(kind, UUID(handed_over["process"]), settings, build))
+    except (UnreachableError, UnsupportedError) as error:
+        log.error("cannot work", **error.as_dict())
+        code = UNUSABLE
+    sys.exit(code)
+
+
+async def _run(kind: str, process: UUID, settings: Settings, build: Build) -> int:
+    await wait_until_ready(settings.database_url)
+    async with await Database.connect(
+        settings.database_url, kind=kind, lease_seconds=settings.lease_seconds, pooler=settings.database_pooler
+    ) as database:
+        role = Role(kind, process, settings, database, Wakeups())
+        await processes.register(database, process, kind, settings.lease_seconds)
+        return await _serve(role, build)
+
+
+async def _serve(role: Role, build: Build) -> int:
+    loop = asyncio.get_running_loop()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, _stop, role)
+    duties = [Heartbeat(role), ParentWatch(role), *await build(role)]
+    code = 0
+    try:
+        async with asyncio.TaskGroup() as group:
+            if role.settings.database_pooler != "transaction":
+                bell = role.wakeups.connect(
+                    role.settings.database_url, role.id, lease_seconds=role.settings.lease_seconds, kind=role.kind
+                )
+                group.create_task(bell.run(role.stop), name="wake-ups")
+            for duty in duties:
+                group.create_task(_run_duty(duty, role), name=duty.name)
+    except* FencedError as fenced:
+        log.error("lease lost: ending", error=str(fenced.exceptions[0]))
+        code = LEASE_LOST
+    if code == 0:
+        await _say_goodbye(role)
+    return code
+
+
+async def _run_duty(duty: Service | Background, role: Role) -> None:
+    if isinstance(duty, Background):
+        await duty.run(role.stop)
+    else:
+        await run_service(duty, role.wakeups, role.stop)
+
+
+def _stop(role: Role) -> None:
+    role.stop.set()
+    role.wakeups.wake_all()
+
+
+async def _say_goodbye(role: Role) -> None:
+    try:
+        await processes.stop(role.database, role.id)
+    except Exception as error:
+        log.warning("could not sign off; the lease will run out", error=str(error))
+
+
+class Heartbeat(Background):
+    """Renews the process's lease. An owner whose lease ran out by its own clock ends, before it asks anybody."""
+
+    name = "heartbeat"
+
+    def __init__(self, role: Role) -> None:
+        self._role = role
+
+    async def run(self, stop: asyncio.Event) -> None:
+        role = self._role
+        role.valid_until = boot_seconds() + role.settings.lease_seconds
+        while not await _stopped_within(stop, role.settings.renew_seconds):
+            sent = boot_seconds()
+            if role.kind in OWNERS and sent > role.valid_until:
+                raise FencedError(f"not renewed for {role.settings.lease_seconds} s")
+            await self._renew(sent)
+
+    async def _renew(self, sent: float) -> None:
+        role = self._role
+        try:
+            async with asyncio.timeout(role.settings.lease_seconds):
+                alive = await processes.renew(role.database, role.id, role.settings.lease_seconds)
+        except Exception as error:
+            if not is_transient(error):
+                raise
+            role.steady_since = boot_seconds()
+            log.warning("lease not renewed", error=str(error))
+            return
+        if not alive:
+            raise FencedError("declared dead by another process")
+        if sent > role.valid_until:
+            role.steady_since = boot_seconds()
+        role.valid_until = sent + role.settings.lease_seconds
+
+
+class ParentWatch(Background):
+    """Stops the role when its parent's end of the pipe on standard input closes."""
+
+    name = "parent watch"
+
+    def __init__(self, role: Role) -> None:
+        self._role = role
+
+    async def run(self, stop: asyncio.Event) -> None:
+        loop = asyncio.get_running_loop()
+        descriptor = sys.stdin.fileno()
+        os.set_blocking(descriptor, False)
+        loop.add_reader(descriptor, self._readable, descriptor)
+        try:
+            await stop.wait()
+        finally:
+            loop.remove_reader(descriptor)
+
+    def _readable(self, descriptor: int) -> None:
+        try:
+            if not os.read(descriptor, 1024):
+                _stop(self._role)
+        except BlockingIOError:
+            return
+
+
+async def _stopped_within(stop: asyncio.Event, seconds: float) -> bool:
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,92 @@
+"""The service loop, which exists once: wake, run, look again, back off, stop.
+
+"Nothing claimed" is not "no work": rows may be locked by another process for a moment. So after a wake-up a service looks
+again after 3, 10 and 30 ms before it sleeps until the next wake-up or poll.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import structlog
+
+from onceflow.model.errors import FencedError
+from onceflow.runtime.wakeups import Wakeups
+from onceflow.store.database import is_transient
+
+LOOKS = (0.003, 0.010, 0.030)
+LONGEST_BACK_OFF = 10.0
+
+log = structlog.get_logger("onceflow.service")
+
+
+class Service(ABC):
+    """A duty of a process. `poll` is the longest sleep in seconds; `topics` are what wakes it earlier."""
+
+    name: str
+    topics: Sequence[str] = ()
+    poll: float = 1.0
+
+    @abstractmethod
+    async def run_once(self) -> bool:
+        """Do one batch of work; returns whether there was any."""
+
+
+class Background(ABC):
+    """A duty with a loop of its own, such as a server; `run` returns when `stop` is set."""
+
+    name: str
+
+    @abstractmethod
+    async def run(self, stop: asyncio.Event) -> None: ...
+
+
+async def run_service(service: Service, wakeups: Wakeups, stop: asyncio.Event) -> None:
+    """Run the service until `stop`. An error is logged and backed off; it never ends the loop."""
+    wake = wakeups.subscribe(service.topics)
+    look, failures = len(LOOKS), 0
+    while not stop.is_set():
+        wake.clear()
+        try:
+            did_work = await service.run_once()
+        except Exception as error:
+            if isinstance(error, FencedError):
+                raise
+            failures += 1
+            _report(service, error, failures)
+            await _wait_for(wake, stop, _back_off(failures))
+            continue
+        failures = 0
+        if did_work:
+            look = 0
+            await asyncio.sleep(0)
+            continue
+        delay = LOOKS[look] if look < len(LOOKS) else service.poll * random.uniform(0.9, 1.1)
+        look += 1
+        if await _wait_for(wake, stop, delay):
+            look = 0
+
+
+def _report(service: Service, error: Exception, failures: int) -> None:
+    if is_transient(error):
+        log.warning("service waits for the database", service=service.name, error=str(error), failures=failures)
+    else:
+        log.error("service failed", service=service.name, failures=failures, exc_info=error)
+
+
+def _back_off(failures: int) -> float:
+    return min(LONGEST_BACK_OFF, 0.05 * 2 ** min(failures, 10)) * random.uniform(0.5, 1.0)
+
+
+async def _wait_for(wake: asyncio.Event, stop: asyncio.Event, seconds: float) -> bool:
+    """Sleep until woken, stopped (both: True) or the time is over (False)."""
+    if stop.is_set():
+        return True
+    try:
+        await asyncio.wait_for(wake.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,184 @@
+"""The parent of role children: starts them, restarts those that die, frees at once what a dead one owned, stops them all.
+
+It is small on purpose: no event loop, no driver, no user code. SIGTERM and SIGINT stop the children, with SIGKILL for
+those that take longer than STOP_SECONDS. When the parent itself is killed its children die with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid4
+
+from onceflow.config import Settings, child_environment, to_values
+from onceflow.model.clock import boot_seconds
+
+STOP_SECONDS = 7.0
+STEADY_SECONDS = 30.0
+LONGEST_PAUSE = 30.0
+MODULES = {
+    "scheduler": "onceflow.scheduler.main",
+    "triggerer": "onceflow.triggerer.main",
+    "worker": "onceflow.worker.main",
+    "dag-processor": "onceflow.parse.main",
+    "api-server": "onceflow.api.main",
+}
+
+
+@dataclass
+class Child:
+    """One role child, through its restarts."""
+
+    kind: str
+    process: subprocess.Popen[bytes] | None = None
+    id: UUID = field(default_factory=uuid4)
+    started: float = 0.0
+    deaths: int = 0
+    start_at: float = 0.0
+
+
+class Supervisor:
+    """Runs the given kinds of role (one child each; a kind may occur several times) until told to stop."""
+
+    def __init__(self, settings: Settings, kinds: Sequence[str], on_line: Callable[[str], None] | None = None) -> None:
+        self._settings = settings
+        self._children = [Child(kind) for kind in kinds]
+        self._on_line = on_line
+        self._stopping = False
+        self._helpers: list[subprocess.Popen[bytes]] = []
+        self.watch: Callable[[], None] = lambda: None
+        """Called about once a second, for what else the parent owns."""
+
+    def run(self) -> int:
+        """Start the children and look after them until SIGTERM or SIGINT; returns the exit code."""
+        wake_read, wake_write = os.pipe()
+        os.set_blocking(wake_write, False)
+        os.set_blocking(wake_read, False)
+        signal.set_wakeup_fd(wake_write)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(signum, self._stop)
+        while not self._stopping:
+            self._start_due()
+            self._wait(wake_read)
+            self._bury_dead()
+            self.watch()
+        return self._stop_all()
+
+    def _stop(self, *_: object) -> None:
+        self._stopping = True
+
+    def _wait(self, wake: int) -> None:
+        outputs = [c.process.stdout for c in self._children if c.process and c.process.stdout]
+        soonest = min((c.start_at for c in self._children if c.process is None), default=float("inf"))
+        timeout = max(0.0, min(1.0, soonest - boot_seconds()))
+        ready, _, _ = select.select([wake, *outputs], [], [], timeout)
+        for source in ready:
+            if source == wake:
+                os.read(wake, 4096)
+            else:
+                self._read_line(source)
+
+    def _read_line(self, output: Any) -> None:
+        line = output.readline()
+        if line and self._on_line is not None:
+            self._on_line(line.decode().strip())
+        elif not line:
+            for child in self._children:
+                if child.process and child.process.stdout is output:
+                    child.process.stdout = None
+
+    def _start_due(self) -> None:
+        for child in self._children:
+            if child.process is None and child.start_at <= boot_seconds() and not self._stopping:
+                self._start(child)
+
+    def _start(self, child: Child) -> None:
+        child.id = uuid4()
+        child.started = boot_seconds()
+        child.process = subprocess.Popen(
+            [sys.executable, "-m", MODULES[child.kind]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE if child.kind == "api-server" else None,
+            env=child_environment(),
+            start_new_session=True,
+        )
+        self._hand_over(child.process, {"settings": to_values(self._settings), "process": str(child.id)})
+
+    def _hand_over(self, process: subprocess.Popen[bytes], values: dict[str, Any]) -> None:
+        assert process.stdin is not None
+        try:
+            process.stdin.write(json.dumps(values).encode() + b"\n")
+            process.stdin.flush()
+        except BrokenPipeError:
+            return  # it died already; its exit code tells
+
+    def _bury_dead(self) -> None:
+        self._helpers = [h for h in self._helpers if h.poll() is None]
+        dead = []
+        for child in self._children:
+            if child.process is not None and child.process.poll() is not None:
+                self._report(child, child.process.returncode)
+                dead.append(str(child.id))
+                if child.process.stdin:
+                    child.process.stdin.close()
+                child.process = None
+        if dead:
+            self._release(dead)
+
+    def _report(self, child: Child, code: int) -> None:
+        lived = boot_seconds() - child.started
+        child.deaths = 1 if lived > STEADY_SECONDS else child.deaths + 1
+        pause = 0.0 if child.deaths <= 1 else min(LONGEST_PAUSE, 0.1 * 2 ** min(child.deaths, 12))
+        child.start_at = boot_seconds() + pause
+        how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+        print(
+            f"{child.kind} ended ({how}) after {lived:.1f} s; next start in {pause:.1f} s", file=sys.stderr, flush=True
+        )
+
+    def _release(self, dead: list[str]) -> None:
+        helper = subprocess.Popen(
+            [sys.executable, "-m", "onceflow.runtime.release"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=child_environment(),
+        )
+        self._hand_over(helper, {"settings": to_values(self._settings), "dead": dead})
+        assert helper.stdin is not None
+        helper.stdin.close()
+        self._helpers.append(helper)
+
+    def _stop_all(self) -> int:
+        running = [c.process for c in self._children if c.process is not None]
+        for process in running:
+            process.terminate()
+        give_up = boot_seconds() + STOP_SECONDS
+        code = 0
+        for process in running:
+            try:
+                process.wait(max(0.0, give_up - boot_seconds()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                code = 1
+        for helper in self._helpers:
+            helper.kill()
+            helper.wait()
+        return code
+
+
+def run_role(kind: str, settings: Settings) -> int:
+    """Run one role in the foreground, as `onceflow <kind>` does: a small parent and its child."""
+
+    def announce(line: str) -> None:
+        print(f"ready {json.loads(line)['ready']}", flush=True)
+
+    return Supervisor(settings, [kind], announce).run()

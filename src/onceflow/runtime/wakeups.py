@@ -1,0 +1,48 @@
+"""Wake-ups between services, in this process at once and in others through NOTIFY."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable
+from uuid import UUID
+
+from onceflow.store.notify import Bell
+
+
+class Wakeups:
+    """Who waits for which topic; `notify` is called after the commit it tells of."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[asyncio.Event]] = defaultdict(list)
+        self._all: list[asyncio.Event] = []
+        self._bell: Bell | None = None
+
+    def connect(self, url: str, process: UUID, *, lease_seconds: float, kind: str) -> Bell:
+        """The connection to other processes; the caller runs it."""
+        self._bell = Bell(url, str(process), self._wake, lease_seconds=lease_seconds, kind=kind)
+        return self._bell
+
+    def subscribe(self, topics: Iterable[str]) -> asyncio.Event:
+        """An event that is set when one of the topics is notified, or everybody has to wake."""
+        event = asyncio.Event()
+        for topic in topics:
+            self._waiting[topic].append(event)
+        self._all.append(event)
+        return event
+
+    def notify(self, *topics: str) -> None:
+        """Wake the waiting services, here and elsewhere."""
+        for topic in topics:
+            self._wake(topic)
+        if self._bell is not None:
+            self._bell.ring(topics)
+
+    def wake_all(self) -> None:
+        """Wake every service of this process, for instance to stop."""
+        for event in self._all:
+            event.set()
+
+    def _wake(self, topic: str) -> None:
+        for event in self._waiting.get(topic, ()):
+            event.set()

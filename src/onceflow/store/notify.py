@@ -1,0 +1,82 @@
+"""LISTEN and NOTIFY: they only wake. Polling is the truth, so nothing here may fail a caller.
+
+A NOTIFY is sent off the write path, after the commit it tells of, at most every 5 ms per process: a commit that carries
+one takes an instance-wide lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+import asyncpg
+
+from onceflow.store import statements
+from onceflow.store.database import Database, session_options
+
+TOPICS = ("delivery", "run", "task", "watcher", "file", "dag")
+PREFIX = "onceflow_"
+SPACING = 0.005
+
+
+async def notify_once(database: Database, *topics: str) -> None:
+    """Wake the processes that wait for one of the topics, once; for commands, which send one and end."""
+    await database.execute("wakeups/notify", [PREFIX + t for t in topics], "")
+
+
+class Bell:
+    """One connection that listens to every topic and rings for others, with reconnection."""
+
+    def __init__(self, url: str, sender: str, heard: Callable[[str], None], *, lease_seconds: float, kind: str) -> None:
+        self._url = url
+        self._sender = sender
+        self._heard = heard
+        self._options = session_options(f"{kind} wake-ups", lease_seconds, "none", hot=False)
+        self._due: set[str] = set()
+        self._ring = asyncio.Event()
+
+    def ring(self, topics: Iterable[str]) -> None:
+        """Wake other processes soon; returns at once."""
+        self._due.update(topics)
+        self._ring.set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Listen and ring until `stop`; a lost connection is opened again."""
+        while not stop.is_set():
+            try:
+                await self._connected(stop)
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
+                await _pause(stop, 1.0)
+
+    async def _connected(self, stop: asyncio.Event) -> None:
+        connection = await asyncpg.connect(self._url, timeout=5, **self._options)
+        try:
+            for topic in TOPICS:
+                await connection.add_listener(PREFIX + topic, self._on_notification)
+            for topic in TOPICS:
+                self._heard(topic)  # whatever was missed while not connected
+            while not stop.is_set() and not connection.is_closed():
+                if not await _wait(self._ring, 1.0):
+                    continue
+                self._ring.clear()
+                due, self._due = self._due, set()
+                await connection.execute(statements.text("wakeups/notify"), [PREFIX + t for t in due], self._sender)
+                await asyncio.sleep(SPACING)
+        finally:
+            connection.terminate()
+
+    def _on_notification(self, _connection: object, _pid: int, channel: str, sender: object) -> None:
+        if sender != self._sender:
+            self._heard(channel.removeprefix(PREFIX))
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def _pause(stop: asyncio.Event, seconds: float) -> None:
+    await _wait(stop, seconds)

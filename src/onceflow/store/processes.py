@@ -1,0 +1,55 @@
+"""Processes and their leases. A process's identity is a fresh UUID, never a host name; the database's clock judges."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from importlib.metadata import version
+from uuid import UUID
+
+from onceflow.store.database import Database
+
+
+async def register(database: Database, process: UUID, kind: str, lease_seconds: float) -> None:
+    await database.execute(
+        "processes/register",
+        process,
+        kind,
+        socket.gethostname(),
+        os.getpid(),
+        os.getppid(),
+        version("onceflow"),
+        lease_seconds,
+    )
+
+
+async def renew(database: Database, process: UUID, lease_seconds: float) -> bool:
+    """Renew the lease; False when the process was declared dead meanwhile and has to stop."""
+    return await database.fetchrow("processes/renew", process, lease_seconds) is not None
+
+
+async def stop(database: Database, process: UUID) -> None:
+    """Say goodbye: nothing is owned any more."""
+    await database.execute("processes/stop", process)
+    await release(database, [process])
+
+
+async def bury(database: Database, seen_dead: Sequence[UUID] = ()) -> list[UUID]:
+    """Declare dead whose lease ran out, and those whose parent saw them end; free what they owned."""
+    rows = await database.fetch("processes/bury", list(seen_dead))
+    dead = [r["id"] for r in rows] + [p for p in seen_dead if p not in {r["id"] for r in rows}]
+    if dead:
+        await release(database, dead)
+    return dead
+
+
+async def release(database: Database, owners: Sequence[UUID]) -> None:
+    """Free the watchers of these owners, and let their tasks' leases run out now."""
+    await database.execute("watchers/release_dead", list(owners))
+    await database.execute("tasks/expire_of_dead", list(owners))
+
+
+async def live(database: Database, kind: str) -> int:
+    """How many processes of this kind hold their lease."""
+    return await database.fetchval("processes/live", kind)
