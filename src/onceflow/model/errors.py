@@ -9,7 +9,8 @@
     ├── UnreachableError          the database or the server does not answer                  (HTTP 503, exit 3)
     ├── UnsupportedError          platform or PostgreSQL version is not supported             (exit 1)
     ├── FencedError               the writer no longer owns what it writes; it must stop
-    └── GuestError                a child process that runs user code failed
+    ├── GuestError                a child process that runs user code failed
+    └── SourceError               what a trigger watches cannot be read just now              (shown at the watcher)
 
 `where` is a file and line, a setting's name, a command's argument: the place to look. `remedy` says what is allowed or
 what to do. Both are shown to the user by every surface (CLI, API, import errors).
@@ -74,3 +75,9 @@ class FencedError(OnceflowError):
 
 class GuestError(OnceflowError):
     code = "guest_failed"
+
+
+class SourceError(OnceflowError):
+    """codes: source_unreachable, source_not_found, source_unauthorized, source_too_large"""
+
+    code = "source_unreachable"

@@ -15,11 +15,12 @@ def may_retry(task: TaskSpec, failures: int) -> bool:
 def delay(task: TaskSpec, failures: int) -> float:
     """Seconds to wait after the task's code failed for the `failures`-th time (1 = the first time).
 
-    Without back-off: `retry_delay`. With it: `retry_delay * factor ** (failures - 1)`, at most `max_retry_delay` and at
-    most a day. The formula is Airflow's (`retry_exponential_backoff`, there always 2 before 3.2), without its jitter.
+    Without back-off (factor 0 or 1): `retry_delay`. With it: `retry_delay * factor ** (failures - 1)`, at most
+    `max_retry_delay` and at most a day. That is Airflow's formula (`TaskInstance.next_retry_datetime`; True there means
+    a factor of 2) without its jitter, which adds up to as much again.
     """
     factor = task.retry_exponential_backoff
-    if factor <= 0:
+    if factor <= 0 or factor == 1:
         return task.retry_delay
     longest = LONGEST if task.max_retry_delay is None else min(LONGEST, task.max_retry_delay)
     try:

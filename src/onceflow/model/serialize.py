@@ -1,8 +1,11 @@
 """Values as JSON and back without loss (XComs, extras, arguments, cursors); and, from `spec_json`, DAG specs as JSON.
 
-What JSON has no form for is written as `{"$type": name, "value": ...}`: tuple, set, frozenset, bytes, date, datetime
-and timedelta. A dictionary of the user's that has a key `$type` itself is written as such a form too, so nothing is
-ambiguous. What cannot be kept exactly is refused with the place named: other classes, keys that are not text, NaN.
+What JSON has no form for is written as `{"$onceflow": name, "value": ...}`: tuple, set, frozenset, bytes, date,
+datetime and timedelta. A dictionary of the user's that has a key `$onceflow` itself is written as such a form too, so
+nothing is ambiguous. What cannot be kept is refused with the place named: other classes, keys that are not text, NaN.
+
+A subclass comes back as its base: an IntEnum as int, a named tuple as tuple. A datetime keeps its offset and, if it has
+one, the name of its zone.
 """
 
 from __future__ import annotations
@@ -35,8 +38,9 @@ __all__ = [
     "to_json",
 ]
 
-TAG = "$type"
+TAG = "$onceflow"
 MAX_DEPTH = 100
+MAX_INT_BITS = 14_000  # Python itself refuses to write or read more than 4,300 digits
 ALLOWED = (
     "allowed: None, bool, int, float, str, bytes, list, tuple, set, dict with text keys, date, datetime, timedelta"
 )
@@ -94,6 +98,8 @@ def _encode(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
+        if value.bit_length() > MAX_INT_BITS:
+            raise _Refused("a number of more than 4,000 digits", "use text")
         return +value  # a plain int, of an IntEnum too
     if isinstance(value, float):
         if not isfinite(value):
@@ -148,7 +154,9 @@ def _encode_tagged(value: Any, depth: int) -> dict[str, Any]:
         return {TAG: "timedelta", "value": seconds * 1_000_000 + value.microseconds}
     if isinstance(value, bytes):
         return {TAG: "bytes", "value": base64.b64encode(value).decode("ascii")}
-    raise _Refused(f"a {type(value).__qualname__} has no JSON form")
+    kind = type(value)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    raise _Refused(f"a {name} has no JSON form")
 
 
 def _encode_datetime(value: datetime) -> dict[str, Any]:
@@ -163,13 +171,15 @@ def _decode(value: Any, depth: int) -> Any:
         return _decode_items(value, depth)
     if not isinstance(value, dict):
         return value
-    if depth > MAX_DEPTH * 2:
+    if depth > MAX_DEPTH:
         raise _Refused(f"nested more than {MAX_DEPTH} levels deep", "flatten the value")
     return _decode_tagged(value, depth) if TAG in value else _decode_dict(value, depth)
 
 
 def _decode_items(value: list[Any], depth: int) -> list[Any]:
-    if depth > MAX_DEPTH * 2:
+    if not isinstance(value, list):
+        raise TypeError("items must be a list")
+    if depth > MAX_DEPTH:
         raise _Refused(f"nested more than {MAX_DEPTH} levels deep", "flatten the value")
     return [_decode(item, depth + 1) for item in value]
 
@@ -187,7 +197,7 @@ def _decode_tagged(tagged: dict[str, Any], depth: int) -> Any:
         if kind == "dict":
             return _decode_dict(value, depth)
         return FROM_TAG[kind](value, depth)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         message = f"{TAG} {kind!r} with the value {str(value)[:60]!r} is not one of ours"
         raise _Refused(message, f"known: {', '.join([*FROM_TAG, 'datetime', 'dict'])}") from error
 
@@ -198,7 +208,11 @@ def _decode_datetime(text: str, zone: str | None) -> datetime:
         return time
     from zoneinfo import ZoneInfo
 
-    return time.astimezone(ZoneInfo(zone))
+    local = time.replace(tzinfo=ZoneInfo(zone))
+    for fold in (0, 1):  # which of two passes through a repeated hour it was, the offset tells
+        if local.replace(fold=fold).utcoffset() == time.utcoffset():
+            return local.replace(fold=fold)
+    return time.astimezone(local.tzinfo)  # the zone's rules have changed since: the instant stays
 
 
 FROM_TAG: dict[str, Callable[[Any, int], Any]] = {

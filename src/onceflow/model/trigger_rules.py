@@ -20,6 +20,8 @@ from onceflow.model.states import TaskState, TriggerRule
 READY = TaskState.READY
 SKIPPED = TaskState.SKIPPED
 UPSTREAM_FAILED = TaskState.UPSTREAM_FAILED
+SUCCESS = TaskState.SUCCESS
+FAILED = TaskState.FAILED
 
 Decision = TaskState | None
 
@@ -29,18 +31,25 @@ class Tally:
     """How many upstream tasks there are and how those that ended did; of the setup tasks among them separately."""
 
     total: int
+    ended: int = 0
     success: int = 0
-    failed: int = 0  # upstream_failed included, unless a rule asks for it below
-    skipped: int = 0
-    removed: int = 0
+    failed: int = 0  # upstream_failed included
     upstream_failed: int = 0
+    skipped: int = 0
     setups: int = 0
     setups_success: int = 0
     setups_skipped: int = 0
 
     @property
     def done(self) -> bool:
-        return self.success + self.failed + self.skipped + self.removed == self.total
+        return self.ended == self.total
+
+
+def tally(total: int, ended: list[TaskState]) -> Tally:
+    """Count the states of those of `total` tasks that have ended."""
+    upstream_failed = ended.count(UPSTREAM_FAILED)
+    failed = ended.count(FAILED) + upstream_failed
+    return Tally(total, len(ended), ended.count(SUCCESS), failed, upstream_failed, ended.count(SKIPPED))
 
 
 def all_success(t: Tally) -> Decision:

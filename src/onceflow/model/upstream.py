@@ -6,14 +6,25 @@ come in topological order, so what it decides for one is known when it comes to 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from onceflow.model.dagspec import DagSpec, TaskSpec
 from onceflow.model.errors import DagError, InputError
-from onceflow.model.states import FINISHED, RunState, TaskState, TriggerRule
-from onceflow.model.trigger_rules import READY, RULES, Decision, Tally, setup_gate
+from onceflow.model.states import FINISHED, RunState, TaskState
+from onceflow.model.trigger_rules import READY, RULES, Decision, Tally, always, setup_gate, tally
 
 WAITING = TaskState.WAITING
+
+
+class Step(NamedTuple):
+    """What is needed to decide about one task."""
+
+    task_id: str
+    upstream: tuple[str, ...]
+    rule: Callable[[Tally], Decision]
+    gate: tuple[str, ...]  # setup tasks further up that must have succeeded
+    setups: tuple[str, ...]  # those of its direct upstream tasks that are setups
 
 
 class Graph:
@@ -35,6 +46,7 @@ class Graph:
         self.setups = frozenset(t.task_id for t in dag.tasks if t.is_setup)
         self.deciders = tuple(t for t in self.tasks if _decides(self, t)) or self.leaves
         self.gates = _setup_gates(self)
+        self.steps = tuple(_step(self, t) for t in self.order)
 
     def below(self, task_id: str) -> set[str]:
         """All descendants of a task, itself not included."""
@@ -51,13 +63,13 @@ def plan(graph: Graph, states: Mapping[str, TaskState]) -> dict[str, TaskState]:
     A task that is missing in `states` is taken to be waiting.
     """
     decided: dict[str, TaskState] = {}
-    known = dict(states)
-    for task_id in graph.order:
-        if known.get(task_id, WAITING) != WAITING:
-            continue
-        decision = _decide(graph, task_id, known)
-        if decision is not None:
-            decided[task_id] = known[task_id] = decision
+    known = dict.fromkeys(graph.order, WAITING)
+    known.update(states)
+    for step in graph.steps:
+        if known[step.task_id] == WAITING:
+            decision = _decide(step, known)
+            if decision is not None:
+                decided[step.task_id] = known[step.task_id] = decision
     return decided
 
 
@@ -96,39 +108,30 @@ def skipped_by_short_circuit(graph: Graph, task_id: str, ignore_rules: bool) -> 
     return {t for t in below if not graph.tasks[t].is_teardown}
 
 
-def _decide(graph: Graph, task_id: str, states: Mapping[str, TaskState]) -> Decision:
-    upstream = graph.upstream[task_id]
-    rule = graph.tasks[task_id].trigger_rule
-    if not upstream or rule == TriggerRule.ALWAYS:
+def _decide(step: Step, known: Mapping[str, TaskState]) -> Decision:
+    if not step.upstream or step.rule is always:
         return READY
-    gate = graph.gates.get(task_id)
-    passed = setup_gate(_tally(gate, states, graph.setups)) if gate else READY
-    if passed not in (READY, None):
-        return passed
-    decision = RULES[rule](_tally(upstream, states, graph.setups))
-    return None if passed is None and decision == READY else decision
+    ended = [known[t] for t in step.upstream if known[t] in FINISHED]
+    passed: Decision = READY
+    if step.gate:
+        passed = setup_gate(tally(len(step.gate), [known[t] for t in step.gate if known[t] in FINISHED]))
+        if passed not in (READY, None):
+            return passed
+    if not ended:
+        return None
+    counts = tally(len(step.upstream), ended)
+    if step.setups:
+        counts.setups = len(step.setups)
+        counts.setups_success = sum(known[t] == TaskState.SUCCESS for t in step.setups)
+        counts.setups_skipped = sum(known[t] == TaskState.SKIPPED for t in step.setups)
+    decision = step.rule(counts)
+    return None if passed is None and decision is READY else decision
 
 
-def _tally(task_ids: Collection[str], states: Mapping[str, TaskState], setups: frozenset[str]) -> Tally:
-    count: dict[str, int] = {}
-    for task_id in task_ids:
-        state = states.get(task_id, WAITING)
-        count[state] = count.get(state, 0) + 1
-    tally = Tally(len(task_ids))
-    tally.success = count.get(TaskState.SUCCESS, 0)
-    tally.upstream_failed = count.get(TaskState.UPSTREAM_FAILED, 0)
-    tally.failed = count.get(TaskState.FAILED, 0) + tally.upstream_failed
-    tally.skipped = count.get(TaskState.SKIPPED, 0)
-    tally.removed = count.get(TaskState.REMOVED, 0)
-    if setups:
-        _tally_setups(tally, [states.get(t, WAITING) for t in task_ids if t in setups])
-    return tally
-
-
-def _tally_setups(tally: Tally, states: list[TaskState]) -> None:
-    tally.setups = len(states)
-    tally.setups_success = states.count(TaskState.SUCCESS)
-    tally.setups_skipped = states.count(TaskState.SKIPPED)
+def _step(graph: Graph, task_id: str) -> Step:
+    upstream = graph.upstream[task_id]
+    setups = tuple(t for t in upstream if t in graph.setups) if graph.setups else ()
+    return Step(task_id, upstream, RULES[graph.tasks[task_id].trigger_rule], graph.gates.get(task_id, ()), setups)
 
 
 def _by_id(dag: DagSpec) -> dict[str, TaskSpec]:
