@@ -173,4 +173,5 @@ def to_values(settings: Settings) -> dict[str, Any]:
 
 def from_values(values: Mapping[str, Any]) -> Settings:
     """The settings that `to_values` wrote."""
-    return Settings(**{n: None if v is None else _parse(TYPES[n], v) for n, v in values.items()})
+    read: dict[str, Any] = {n: None if v is None else _parse(TYPES[n], v) for n, v in values.items()}
+    return Settings(**read)

@@ -1,4 +1,4 @@
-"""Frees what a dead child owned, at once: a short-lived process that the parent starts, so that it need no driver itself.
+"""Frees what a dead child owned, at once: a short-lived process, so that the parent need no driver itself.
 
 Reads {"settings": …, "dead": [process ids]} from standard input.
 """

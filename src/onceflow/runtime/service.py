@@ -1,7 +1,7 @@
 """The service loop, which exists once: wake, run, look again, back off, stop.
 
-"Nothing claimed" is not "no work": rows may be locked by another process for a moment. So after a wake-up a service looks
-again after 3, 10 and 30 ms before it sleeps until the next wake-up or poll.
+"Nothing claimed" is not "no work": rows may be locked by another process for a moment. So after a wake-up a service
+looks again after 3, 10 and 30 ms before it sleeps until the next wake-up or poll.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parent of role children: starts them, restarts those that die, frees at once what a dead one owned, stops them all.
+"""The parent of role children: starts them, restarts the dead, frees at once what those owned, stops them all.
 
 It is small on purpose: no event loop, no driver, no user code. SIGTERM and SIGINT stop the children, with SIGKILL for
 those that take longer than STOP_SECONDS. When the parent itself is killed its children die with it.

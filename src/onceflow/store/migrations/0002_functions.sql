@@ -82,21 +82,21 @@ begin
   from unnest(new_id, winner) with ordinality as u (new_id, winner, n) left join event e on e.id = u.winner order by u.n;
 end $$;
 
--- Locks those of the consumers that nobody else holds, then reads what is pending for them.
--- Returns one row per open delivery, in commit order; for a consumer of policy 'each' only unjudged ones, p_limit at most.
+-- Locks those of the consumers that nobody else holds, then reads what is pending for them, in commit order.
+-- For policy 'each' only what was not judged yet, p_limit at most. `hold` says why the consumer may not consume now.
 create function claim_deliveries(p_dags bigint[], p_limit int)
-returns table (dag bigint, version bigint, paused boolean, event bigint, asset text) language plpgsql as $$
+returns table (dag bigint, version bigint, hold text, event bigint, asset text) language plpgsql as $$
 declare locked bigint[];
 begin
   locked := array(select d.id from dag d where d.id = any (p_dags) order by d.id for no key update skip locked);
   return query
-  select d.id, d.version_id, d.paused, x.event_id, a.name
+  select d.id, d.version_id, case when not d.active then 'inactive' when d.paused then 'pause' end, x.event_id, a.name
   from dag d cross join lateral (
     select y.event_id, y.asset_id from delivery y
     where y.dag_id = d.id and y.disposition = 'pending' and (not y.judged or d.schedule_kind = 'asset:all')
     order by y.event_id limit case when d.schedule_kind = 'asset:all' then null else p_limit end
   ) x join asset a on a.id = x.asset_id
-  where d.id = any (locked) and d.active order by d.id, x.event_id;
+  where d.id = any (locked) order by d.id, x.event_id;
 end $$;
 
 -- Writes what was judged: decisions, runs and dispositions. The consumers are locked by the caller's transaction.
@@ -249,4 +249,123 @@ begin
   select u.n::int, case when u.id = any (valid) then 'finished' when a.outcome = u.outcome then 'repeated' else 'fenced' end
   from unnest(p_task, p_attempt, p_token, p_outcome) with ordinality as u (id, attempt, token, outcome, n)
   left join attempt a on a.task_id = u.id and a.number = u.attempt and a.token = u.token order by u.n;
+end $$;
+
+-- Starts queued runs of one DAG version: pins the version and writes the task rows. The DAGs are locked by the caller.
+-- The task arrays describe the version's tasks with the states they begin in.
+create function start_runs(
+  p_runs bigint[], p_version bigint, p_timeout_seconds double precision, p_no int[], p_task text[], p_state task_state[],
+  p_priority int[], p_executor text[], p_queue text[], p_now timestamptz default null
+) returns int language plpgsql as $$
+declare now_ timestamptz := coalesce(p_now, clock_timestamp()); started int;
+begin
+  update run r set state = 'running', version_id = p_version, started_at = now_,
+    deadline_at = now_ + make_interval(secs => p_timeout_seconds)
+  where r.id = any (p_runs) and r.state = 'queued';
+  get diagnostics started = row_count;
+  if started <> cardinality(p_runs) then
+    raise exception '% of % runs were queued', started, cardinality(p_runs) using errcode = 'OF002';
+  end if;
+  insert into task (run_id, task_no, task_id, state, priority, executor, queue, queued_at, finished_at)
+  select r, u.no, u.task, u.state, u.priority, u.executor, u.queue, case when u.state = 'queued' then now_ end,
+         case when u.state in ('skipped', 'upstream_failed') then now_ end
+  from unnest(p_runs) with ordinality as x (r, n)
+  cross join unnest(p_no, p_task, p_state, p_priority, p_executor, p_queue) as u (no, task, state, priority, executor, queue)
+  order by x.n, u.no;
+  return started;
+end $$;
+
+-- Locks those of the runs that nobody else holds, then reads their tasks in a later statement.
+create function claim_tasks_of_runs(p_runs bigint[], p_now timestamptz default null)
+returns table (run bigint, version bigint, state run_state, task bigint[], task_id text[], task_state text[], settled boolean[],
+               due boolean[]) language plpgsql as $$
+declare locked bigint[];
+begin
+  locked := array(select r.id from run r where r.id = any (p_runs) order by r.id for no key update skip locked);
+  return query
+  select r.id, r.version_id, r.state, array_agg(t.id order by t.id), array_agg(t.task_id order by t.id),
+         array_agg(t.state::text order by t.id), array_agg(t.settled order by t.id),
+         array_agg(coalesce(t.retry_at <= coalesce(p_now, clock_timestamp()), false) order by t.id)
+  from run r join task t on t.run_id = r.id where r.id = any (locked) group by r.id;
+end $$;
+
+-- Writes what was decided about tasks and runs; a task that is no longer in the state it was judged in is left alone.
+create function advance_tasks(
+  p_task bigint[], p_old task_state[], p_new task_state[], p_settled bigint[], p_run bigint[], p_run_state run_state[],
+  p_now timestamptz default null
+) returns void language plpgsql as $$
+declare now_ timestamptz := coalesce(p_now, clock_timestamp());
+begin
+  update task t set settled = true where t.id = any (p_settled) and not t.settled;
+  update task t
+  set state = u.new, retry_at = null, queued_at = case when u.new = 'queued' then now_ else t.queued_at end,
+      finished_at = case when u.new in ('skipped', 'upstream_failed') then now_ else t.finished_at end
+  from unnest(p_task, p_old, p_new) as u (id, old, new) where t.id = u.id and t.state = u.old;
+  update run r set state = u.state, finished_at = now_
+  from unnest(p_run, p_run_state) as u (id, state) where r.id = u.id and r.state = 'running';
+end $$;
+
+-- Ends runs that are over their time: the run fails, what had not ended is skipped, what runs is taken from its worker.
+create function expire_runs(p_limit int, p_now timestamptz default null) returns setof bigint language plpgsql as $$
+declare now_ timestamptz := coalesce(p_now, clock_timestamp()); expired bigint[];
+begin
+  expired := array(
+    select r.id from run r where r.state = 'running' and r.deadline_at < now_ order by r.id limit p_limit
+    for no key update skip locked);
+  update attempt a set finished_at = now_, outcome = 'stopped'
+  from task t where t.run_id = any (expired) and t.state = 'running' and a.task_id = t.id and a.number = t.attempt
+    and a.outcome is null;
+  update task t
+  set state = case when t.state = 'running' then 'failed' else 'skipped' end::task_state, settled = true, owner = null,
+      lease_until = null, retry_at = null, finished_at = now_
+  where t.run_id = any (expired) and t.state in ('waiting', 'ready', 'queued', 'running', 'up_for_retry');
+  update run r set state = 'failed', finished_at = now_, end_reason = 'dagrun_timeout' where r.id = any (expired) and r.state = 'running';
+  return query select unnest(expired);
+end $$;
+
+-- Locks those of the timed DAGs that nobody else holds, then reads what is due in a later statement.
+create function claim_due_dags(p_dags bigint[], p_now timestamptz default null)
+returns table (dag bigint, version bigint, next_slot_at timestamptz, anchor_at timestamptz, now_at timestamptz)
+language plpgsql as $$
+declare locked bigint[]; now_ timestamptz := coalesce(p_now, clock_timestamp());
+begin
+  locked := array(select d.id from dag d where d.id = any (p_dags) order by d.id for no key update skip locked);
+  return query
+  select d.id, d.version_id, d.next_slot_at, d.anchor_at, now_ from dag d
+  where d.id = any (locked) and d.active and not d.paused and d.next_slot_at <= now_ order by d.id;
+end $$;
+
+-- Locks those of the continuous DAGs that nobody else holds and that have no run under way, and starts the next one.
+create function create_continuous_runs(p_process uuid, p_dags bigint[], p_now timestamptz default null)
+returns setof bigint language plpgsql as $$
+declare locked bigint[]; now_ timestamptz;
+begin
+  locked := array(select d.id from dag d where d.id = any (p_dags) order by d.id for no key update skip locked);
+  now_ := coalesce(p_now, clock_timestamp());
+  locked := array(
+    select d.id from dag d
+    where d.id = any (locked) and d.active and not d.paused and d.schedule_kind = 'continuous'
+      and coalesce(d.next_slot_at, '-infinity') <= now_
+      and not exists (select 1 from run r where r.dag_id = d.id and r.state in ('queued', 'running')));
+  return query select create_timed_runs(p_process, locked, array_fill(now_, array[cardinality(locked)]), now_);
+end $$;
+
+-- Gives tasks of vanished workers back, at most p_lost_limit times per task. Without p_take_over only those whose owner
+-- was declared dead (lease_until = -infinity), not those whose lease merely ran out.
+create function rescue_tasks(p_limit int, p_lost_limit int, p_take_over boolean, p_now timestamptz default null)
+returns table (task bigint, run bigint, state task_state) language plpgsql as $$
+declare now_ timestamptz := coalesce(p_now, clock_timestamp()); lost bigint[];
+begin
+  lost := array(
+    select t.id from task t
+    where t.state = 'running' and t.lease_until <= case when p_take_over then now_ else '-infinity' end
+    order by t.id limit p_limit for no key update skip locked);
+  update attempt a set finished_at = now_, outcome = 'lost'
+  from task t where t.id = any (lost) and a.task_id = t.id and a.number = t.attempt and a.outcome is null;
+  return query
+  update task t
+  set owner = null, lease_until = null, losses = t.losses + 1, finished_at = case when t.losses + 1 >= p_lost_limit then now_ end,
+      state = case when t.losses + 1 >= p_lost_limit then 'failed' else 'queued' end::task_state,
+      settled = t.losses + 1 < p_lost_limit, queued_at = now_
+  where t.id = any (lost) and t.state = 'running' returning t.id, t.run_id, t.state;
 end $$;

@@ -1,0 +1,70 @@
+"""Turns due slots into runs. There is no leader: the slot's row is unique, and whoever comes first writes it."""
+
+from __future__ import annotations
+
+from onceflow.model.timetable import due
+from onceflow.runtime.role import Role
+from onceflow.runtime.service import Service
+from onceflow.store import timed
+from onceflow.store.versions import Versions
+
+DAGS_PER_BATCH = 100
+
+
+class CreateTimedRuns(Service):
+    """Cron, interval and once."""
+
+    name = "create timed runs"
+    topics = ("dag",)
+
+    def __init__(self, role: Role, versions: Versions) -> None:
+        self._role = role
+        self._versions = versions
+
+    async def run_once(self) -> bool:
+        dags = await timed.find_due(self._role.database, DAGS_PER_BATCH)
+        if not dags:
+            self.poll = await self._seconds_to_next()
+            return False
+        async with self._role.database.transaction() as tx:
+            claimed = await timed.claim_due(tx, dags)
+            versions = await self._versions.read(tx, {d.version for d in claimed})
+            slots, following = [], []
+            for dag in claimed:
+                spec = versions[dag.version].spec
+                found = due(
+                    spec.schedule,
+                    next_at=dag.next_slot_at,
+                    now=dag.now,
+                    anchor=dag.anchor_at,
+                    catchup=spec.catchup,
+                    end_date=spec.end_date,
+                )
+                slots += [(dag.dag, slot) for slot in found.slots]
+                following.append((dag.dag, found.next_at))
+            created = await timed.create(tx, self._role.id, slots, following)
+        if created:
+            self._role.wakeups.notify("run")
+        return bool(claimed)
+
+    async def _seconds_to_next(self) -> float:
+        seconds = await self._role.database.fetchval("dags/next_due")
+        limit = self._role.settings.poll_seconds
+        return limit if seconds is None else min(limit, max(0.001, seconds))
+
+
+class CreateContinuousRuns(Service):
+    """The next run of each @continuous DAG as soon as the one before has ended."""
+
+    name = "create continuous runs"
+    topics = ("dag",)
+
+    def __init__(self, role: Role) -> None:
+        self._role = role
+
+    async def run_once(self) -> bool:
+        dags = await timed.find_continuous(self._role.database, DAGS_PER_BATCH)
+        if not dags or not await timed.create_continuous(self._role.database, self._role.id, dags):
+            return False
+        self._role.wakeups.notify("run")
+        return True

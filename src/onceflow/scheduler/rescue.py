@@ -1,0 +1,57 @@
+"""Takes back what vanished processes held, and ends what is over its time."""
+
+from __future__ import annotations
+
+import structlog
+
+from onceflow.executors import notify_queued
+from onceflow.runtime.role import Role
+from onceflow.runtime.service import Service
+from onceflow.store import processes, tasks
+
+log = structlog.get_logger("onceflow.scheduler")
+
+PROCESS_ROWS_KEPT = 86_400.0
+
+
+class Rescue(Service):
+    name = "rescue"
+
+    def __init__(self, role: Role) -> None:
+        self._role = role
+
+    async def run_once(self) -> bool:
+        if self._role.may_take_over and (dead := await processes.bury(self._role.database)):
+            log.warning("processes declared dead", processes=[str(p) for p in dead])
+            self._role.wakeups.notify("watcher")
+        rescued = await tasks.rescue(self._role.database, take_over=self._role.may_take_over)
+        if rescued:
+            log.warning("tasks of vanished workers queued again", tasks=rescued)
+            notify_queued(self._role.wakeups)
+            self._role.wakeups.notify("run")
+        return bool(rescued)
+
+
+class ExpireRuns(Service):
+    name = "expire runs"
+
+    def __init__(self, role: Role) -> None:
+        self._role = role
+
+    async def run_once(self) -> bool:
+        expired = await self._role.database.fetch("runs/expire", 100, None)
+        if expired:
+            self._role.wakeups.notify("run", "dag")
+        return bool(expired)
+
+
+class PruneProcesses(Service):
+    name = "prune processes"
+    poll = 600.0
+
+    def __init__(self, role: Role) -> None:
+        self._role = role
+
+    async def run_once(self) -> bool:
+        await self._role.database.execute("processes/prune", PROCESS_ROWS_KEPT)
+        return False

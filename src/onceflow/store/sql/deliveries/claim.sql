@@ -1,0 +1,1 @@
+select dag, version, hold, event, asset from claim_deliveries($1, $2)

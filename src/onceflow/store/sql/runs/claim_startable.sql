@@ -1,0 +1,1 @@
+select run, dag, version from claim_startable_runs($1, $2)

@@ -1,0 +1,1 @@
+select expire_runs($1, $2) as id

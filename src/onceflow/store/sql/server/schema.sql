@@ -1,0 +1,1 @@
+select coalesce(max(number), 0) as number from migration

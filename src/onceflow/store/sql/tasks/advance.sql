@@ -1,0 +1,1 @@
+select advance_tasks($1, $2, $3, $4, $5, $6, $7)

@@ -1,0 +1,17 @@
+-- Hands queued tasks to a worker: raises the attempt, issues its token, opens the attempt's row.
+with chosen as materialized (
+  select t.id from task t where t.state = 'queued' and t.executor = $3 and t.queue = any ($4::text[])
+  order by t.priority desc, t.id limit $2 for no key update skip locked
+), claimed as (
+  update task t set state = 'running', attempt = t.attempt + 1, owner = $1, token = gen_random_uuid(),
+    lease_until = coalesce($6, clock_timestamp()) + make_interval(secs => $5), started_at = coalesce($6, clock_timestamp()),
+    finished_at = null
+  from chosen c where t.id = c.id and t.state = 'queued' returning t.*
+), opened as (
+  insert into attempt (task_id, number, token, worker, started_at)
+  select c.id, c.attempt, c.token, $1, c.started_at from claimed c
+)
+select c.id, c.run_id, c.task_id, c.map_index, c.attempt, c.token, c.failures, c.losses, r.version_id, r.run_id as run_name,
+  r.run_type::text, r.logical_date, r.conf, r.created_at, r.started_at, r.start_event, d.dag_id
+from claimed c join run r on r.id = c.run_id join dag d on d.id = r.dag_id
+order by c.priority desc, c.id

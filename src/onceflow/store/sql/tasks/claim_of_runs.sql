@@ -1,0 +1,1 @@
+select run, version, state, task, task_id, task_state, settled, due from claim_tasks_of_runs($1, $2)

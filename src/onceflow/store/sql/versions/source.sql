@@ -1,0 +1,1 @@
+select content from source where hash = $1
