@@ -59,6 +59,11 @@ class EmbeddedPostgres:
         """The postmaster's process id while it runs."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
+    @property
+    def url(self) -> str:
+        """The address of the database, as `start` returned it."""
+        return self._url
+
     def start(self) -> str:
         """Start the server, after creating or recovering what is needed; the address of its database.
 

@@ -142,7 +142,11 @@ def _was_made_by_root(data: Path) -> bool:
 
 def _single_user(binaries: Binaries, identity: Identity, data: Path, statements: list[str]) -> None:
     """Execute statements as the superuser while no server runs: it has no password and so can never log in."""
-    arguments = ["--single", "-D", str(data), "-c", "log_checkpoints=off", "-c", "log_statement=none", "postgres"]
+    settings = ["log_checkpoints=off", "log_statement=none"]
+    if binaries.major >= 16:
+        settings.append("scram_iterations=1")  # many protect a guessable password; ours is random, and connecting costs
+    options = [part for setting in settings for part in ("-c", setting)]
+    arguments = ["--single", "-D", str(data), *options, "postgres"]
     command = identity.command(binaries.folder / "postgres", *arguments, end_signal=signal.SIGKILL)
     said = _run(command, "postgres --single", "".join(f"{statement}\n" for statement in statements))
     if any(f" {level}:" in said for level in ("ERROR", "FATAL", "PANIC")):

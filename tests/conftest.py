@@ -1,0 +1,82 @@
+"""Fixtures: a real PostgreSQL per test process, a database of its own per test.
+
+The server is the embedded one, in a temporary home. Migrations run once into a template that each test's database is
+cloned from. `ONCEFLOW_PG_BINDIR` runs everything on another PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+
+from onceflow.config import load
+from onceflow.runtime.postgres import EmbeddedPostgres
+from onceflow.store.database import Database
+from onceflow.store.migrate import migrate
+from support import with_database
+
+TEMPLATE = "migrated"
+numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def pg_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
+    """The server of this test process (one for each worker of xdist)."""
+    with EmbeddedPostgres(tmp_path_factory.mktemp("home"), load().pg_bindir) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def pg_template(pg_server: EmbeddedPostgres) -> str:
+    """The name of a migrated database to clone from."""
+
+    async def make() -> None:
+        await execute(pg_server.url, f"CREATE DATABASE {TEMPLATE}")
+        await migrate(with_database(pg_server.url, TEMPLATE))
+
+    asyncio.run(make())
+    return TEMPLATE
+
+
+@pytest.fixture
+async def database_url(pg_server: EmbeddedPostgres, pg_template: str) -> AsyncIterator[str]:
+    """The address of a migrated database that is this test's alone."""
+    async with a_database(pg_server, pg_template) as url:
+        yield url
+
+
+@pytest.fixture
+async def empty_database_url(pg_server: EmbeddedPostgres) -> AsyncIterator[str]:
+    """The address of an empty database that is this test's alone."""
+    async with a_database(pg_server, "template0") as url:
+        yield url
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """A pool of connections to this test's migrated database."""
+    async with await Database.connect(database_url, max_size=8) as database:
+        yield database
+
+
+@asynccontextmanager
+async def a_database(server: EmbeddedPostgres, template: str) -> AsyncIterator[str]:
+    name = f"test_{next(numbers)}"
+    await execute(server.url, f"CREATE DATABASE {name} TEMPLATE {template}")
+    try:
+        yield with_database(server.url, name)
+    finally:
+        await execute(server.url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+async def execute(url: str, statement: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
