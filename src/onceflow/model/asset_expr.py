@@ -81,18 +81,23 @@ def _validate(condition: Any, where: str, depth: int) -> None:
         message = f"the asset condition is nested more than {MAX_DEPTH} levels deep"
         raise DagError(message, where=where, remedy="join assets by one & or | each, without nesting")
     if not isinstance(condition, (list, tuple)) or len(condition) != 2:
-        raise DagError(f"{condition!r} is not an asset condition", where=where, remedy=REMEDY)
+        raise DagError(f"{_short(condition)} is not an asset condition", where=where, remedy=REMEDY)
     op, rest = condition
     if op == "asset":
         if not isinstance(rest, str) or not rest:
-            raise DagError(f"{rest!r} is not an asset's name", where=where, remedy="a name is text and not empty")
+            raise DagError(f"{_short(rest)} is not an asset's name", where=where, remedy="a name is text and not empty")
         return
     if op not in ("and", "or"):
-        raise DagError(f"an asset condition has no operator {op!r}", where=where, remedy=REMEDY)
+        raise DagError(f"an asset condition has no operator {_short(op)}", where=where, remedy=REMEDY)
     if not isinstance(rest, (list, tuple)) or not rest:
         raise DagError(f"an asset condition has {op!r} of nothing", where=where, remedy=REMEDY)
     for item in rest:
         _validate(item, where, depth + 1)
+
+
+def _short(value: Any) -> str:
+    """For a message: the value if it is a simple one, else its type (a nested one may be of any size)."""
+    return repr(value)[:60] if isinstance(value, (str, int, float, type(None))) else f"a {type(value).__name__}"
 
 
 def _simplify(condition: Any) -> Condition:

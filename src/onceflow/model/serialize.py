@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 TAG = "$onceflow"
+MICROSECOND = timedelta(microseconds=1)
 MAX_DEPTH = 100
 MAX_INT_BITS = 14_000  # Python itself refuses to write or read more than 4,300 digits
 ALLOWED = (
@@ -150,8 +151,8 @@ def _encode_tagged(value: Any, depth: int) -> dict[str, Any]:
     if isinstance(value, date):
         return {TAG: "date", "value": value.isoformat()}
     if isinstance(value, timedelta):
-        seconds = value.days * 86400 + value.seconds
-        return {TAG: "timedelta", "value": seconds * 1_000_000 + value.microseconds}
+        # The base class's own division: a subclass may count days and seconds in its own way (pendulum's does).
+        return {TAG: "timedelta", "value": timedelta.__floordiv__(value, MICROSECOND)}
     if isinstance(value, bytes):
         return {TAG: "bytes", "value": base64.b64encode(value).decode("ascii")}
     kind = type(value)

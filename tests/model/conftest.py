@@ -1,0 +1,8 @@
+"""Property tests are judged by what they find, not by how long one example takes."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+settings.register_profile("model", deadline=None, max_examples=100)
+settings.load_profile("model")
