@@ -53,6 +53,7 @@ class ClaimedTask:
     token: UUID
     failures: int
     version: int
+    source_hash: str
     dag_id: str
     run_fields: Mapping[str, Any]
 
@@ -130,7 +131,7 @@ async def claim(
     return [
         ClaimedTask(
             r["id"], r["run_id"], r["task_id"], r["map_index"], r["attempt"], r["token"], r["failures"],
-            r["version_id"], r["dag_id"],
+            r["version_id"], r["source_hash"], r["dag_id"],
             {k: r[k] for k in ("run_name", "run_type", "logical_date", "conf", "created_at", "started_at")},
         )
         for r in rows

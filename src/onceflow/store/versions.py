@@ -20,7 +20,6 @@ class Version:
     id: int
     spec: DagSpec
     graph: Graph
-    source_hash: str
 
 
 class Versions:
@@ -36,7 +35,7 @@ class Versions:
         if missing:
             for row in await connection.fetch("versions/read", sorted(missing)):
                 spec = dag_spec_from_json(json.loads(row["spec"]))
-                self._known[row["id"]] = Version(row["id"], spec, Graph(spec), row["source_hash"])
+                self._known[row["id"]] = Version(row["id"], spec, Graph(spec))
         found = {i: self._known[i] for i in wanted}
         for i in wanted:
             self._known.move_to_end(i)

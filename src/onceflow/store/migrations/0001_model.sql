@@ -56,6 +56,7 @@ create table dag (
   dag_id text not null unique,
   file_id bigint not null references dag_file,
   version_id bigint,
+  source_hash text references source,
   active boolean not null default true,
   paused boolean not null,
   schedule_kind text not null,
@@ -67,6 +68,7 @@ create table dag (
   last_judged_at timestamptz,
   last_judgement json
 );
+comment on column dag.source_hash is 'the file''s bytes that new runs pin; a change of code alone makes no version';
 comment on column dag.ordinal is 'the last ordinal given to a run of this DAG, under this row''s lock';
 comment on column dag.next_slot_at is 'the next slot of a timed schedule; null when there is none';
 create index dag_due on dag (next_slot_at) where active and not paused and next_slot_at is not null;
@@ -78,7 +80,6 @@ create table dag_version (
   dag_id bigint not null references dag,
   number int not null,
   spec_hash text not null,
-  source_hash text not null references source,
   spec json not null,
   created_at timestamptz not null default clock_timestamp(),
   unique (dag_id, number)
@@ -105,6 +106,7 @@ create unique index asset_uri on asset (uri) where active and uri <> '';
 create table asset_declaration (
   file_id bigint not null references dag_file on delete cascade,
   asset_id bigint not null references asset,
+  uri text not null,
   place text not null,
   primary key (file_id, asset_id)
 );
@@ -154,6 +156,7 @@ create index watcher_owner on watcher (owner) where owner is not null;
 create table watcher_declaration (
   file_id bigint not null references dag_file on delete cascade,
   watcher_id bigint not null references watcher,
+  definition text not null,
   place text not null,
   primary key (file_id, watcher_id)
 );
@@ -242,6 +245,7 @@ create table run (
   start_event bigint,
   decision_id bigint references decision,
   version_id bigint references dag_version,
+  source_hash text references source,
   conf json,
   created_by json not null,
   created_at timestamptz not null default clock_timestamp(),

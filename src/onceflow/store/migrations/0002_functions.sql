@@ -234,7 +234,7 @@ begin
   from unnest(p_task, p_attempt, p_outcome, p_exit_code, p_error) as u (id, attempt, outcome, exit_code, error)
   where a.task_id = u.id and a.number = u.attempt and u.id = any (valid);
   update task t
-  set state = u.state, settled = u.state = 'up_for_retry', owner = null, lease_until = null,
+  set state = u.state, settled = u.state in ('up_for_retry', 'queued'), owner = null, lease_until = null,
       failures = t.failures + case when u.outcome in ('failed', 'timed_out', 'killed', 'crashed') then 1 else 0 end,
       retry_at = case when u.state = 'up_for_retry' then now_ + make_interval(secs => u.retry_seconds) end,
       finished_at = now_
@@ -260,6 +260,7 @@ create function start_runs(
 declare now_ timestamptz := coalesce(p_now, clock_timestamp()); started int;
 begin
   update run r set state = 'running', version_id = p_version, started_at = now_,
+    source_hash = (select d.source_hash from dag d where d.id = r.dag_id),
     deadline_at = now_ + make_interval(secs => p_timeout_seconds)
   where r.id = any (p_runs) and r.state = 'queued';
   get diagnostics started = row_count;

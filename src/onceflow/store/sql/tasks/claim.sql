@@ -11,7 +11,7 @@ with chosen as materialized (
   insert into attempt (task_id, number, token, worker, started_at)
   select c.id, c.attempt, c.token, $1, c.started_at from claimed c
 )
-select c.id, c.run_id, c.task_id, c.map_index, c.attempt, c.token, c.failures, c.losses, r.version_id, r.run_id as run_name,
+select c.id, c.run_id, c.task_id, c.map_index, c.attempt, c.token, c.failures, c.losses, r.version_id, r.source_hash, r.run_id as run_name,
   r.run_type::text, r.logical_date, r.conf, r.created_at, r.started_at, r.start_event, d.dag_id
 from claimed c join run r on r.id = c.run_id join dag d on d.id = r.dag_id
 order by c.priority desc, c.id

@@ -1,1 +1,1 @@
-select v.id, v.spec, v.source_hash from dag_version v where v.id = any ($1::bigint[])
+select v.id, v.spec from dag_version v where v.id = any ($1::bigint[])

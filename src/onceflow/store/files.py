@@ -1,0 +1,246 @@
+"""DAG files: registering what one declares, all in one transaction, as a compare-and-set on the file's term.
+
+A broken file keeps its subscriptions, so that no event is missed while it is broken; a removed file, or a DAG or asset
+that a file no longer names, closes them, and what was pending stays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from onceflow.model.asset_expr import assets_of
+from onceflow.model.dagspec import AssetSchedule, AssetSpec, DagSpec, FileSpec, ParseFailure, WatcherSpec
+from onceflow.model.errors import DagError
+from onceflow.model.serialize import dumps
+from onceflow.model.spec_json import dag_spec_from_json, spec_hash, to_json
+from onceflow.model.timetable import anchor_for, first_slot
+from onceflow.store.database import Connection, Database
+
+CONFLICT = "conflict"
+RELEASED_BY_EDIT = ["inactive", "unscheduled"]
+
+
+@dataclass(frozen=True)
+class KnownFile:
+    """A file as it was last registered."""
+
+    id: int
+    path: str
+    source_hash: str
+    term: int
+    present: bool
+    failure: dict[str, Any] | None
+
+    @property
+    def in_conflict(self) -> bool:
+        """It could not be registered because of another file, so it is worth trying again unchanged."""
+        return self.failure is not None and self.failure.get("code") == CONFLICT
+
+
+async def known(database: Database, bundle: str = "default") -> dict[str, KnownFile]:
+    """All files that were ever registered, by path."""
+    return {r["path"]: _known(r) for r in await database.fetch("files/read", bundle)}
+
+
+async def add(database: Database, path: str, bundle: str = "default") -> KnownFile:
+    """The file's row, made if it is new."""
+    row = await database.fetchrow("files/add", bundle, path)
+    assert row is not None
+    return _known(row)
+
+
+async def register(
+    database: Database,
+    file: KnownFile,
+    spec: FileSpec,
+    source: bytes,
+    *,
+    paused: bool,
+    parse_seconds: float,
+    now: datetime | None = None,
+) -> bool:
+    """Register what the file declares; False when another dag-processor registered the file meanwhile.
+
+    Raises DagError with code "conflict" when another file declares something else under the same name.
+    """
+    async with database.transaction() as tx:
+        warnings = json.dumps(list(spec.warnings))
+        if not await _set(tx, file, spec.source_hash, None, warnings, parse_seconds):
+            return False
+        await tx.execute("files/store_source", spec.source_hash, source)
+        assets = await _declare_assets(tx, file, spec.assets)
+        await _declare_watchers(tx, file, spec.assets, assets)
+        for dag in sorted(spec.dags, key=lambda d: d.dag_id):
+            await _register_dag(tx, file, dag, spec.source_hash, assets, paused, now)
+        kept = {d.dag_id for d in spec.dags}
+        for row in await tx.fetch("files/dags", file.id):
+            if row["active"] and row["dag_id"] not in kept:
+                await _remove_dag(tx, row["id"])
+    return True
+
+
+async def register_failure(database: Database, file: KnownFile, failure: ParseFailure, parse_seconds: float) -> bool:
+    """Note why the file could not be loaded; what it declared before stays as it was."""
+    async with database.transaction() as tx:
+        return await _set(tx, file, failure.source_hash, json.dumps(to_json(failure)), None, parse_seconds)
+
+
+async def register_removal(database: Database, file: KnownFile) -> bool:
+    """The file is gone: its DAGs go stale, new deliveries stop, pending ones stay."""
+    async with database.transaction() as tx:
+        row = await tx.fetchrow("files/set_if_term", file.id, file.term, "", False, None, "[]", None)
+        if row is None:
+            return False
+        await _declare_assets(tx, file, ())
+        await _declare_watchers(tx, file, (), {})
+        for dag in await tx.fetch("files/dags", file.id):
+            await _remove_dag(tx, dag["id"])
+    return True
+
+
+async def _set(
+    tx: Connection, file: KnownFile, source_hash: str, failure: str | None, warnings: str | None, seconds: float
+) -> bool:
+    args = (file.id, file.term, source_hash, True, failure, warnings, seconds)
+    return await tx.fetchrow("files/set_if_term", *args) is not None
+
+
+async def _declare_assets(tx: Connection, file: KnownFile, assets: Sequence[AssetSpec]) -> dict[str, int]:
+    """Add, change and lock the file's assets, and lock those it was subscribed to; ids by name."""
+    names, uris = [a.name for a in assets], [a.uri for a in assets]
+    conflict = await tx.fetchrow("assets/conflicts", file.id, names, uris)
+    if conflict is not None:
+        where = next(a.where for a in assets if a.name == conflict["name"])
+        raise DagError(
+            f"asset {conflict['name']!r} (uri {conflict['uri']!r}) contradicts asset {conflict['other_name']!r}"
+            f" (uri {conflict['other_uri']!r}) declared in {conflict['other_place']}",
+            where=where,
+            remedy="an asset's name and URI belong to it alone, in all files",
+            code=CONFLICT,
+        )
+    values = names, uris, [a.group for a in assets], [dumps(a.extra) for a in assets]
+    await tx.execute("assets/add", *values)
+    locked = {r["name"]: r["id"] for r in await tx.fetch("assets/lock", names, file.id)}
+    await tx.execute("assets/update", *values)
+    await tx.execute("assets/declare", file.id, [locked[n] for n in names], uris, [a.where for a in assets])
+    await tx.execute("assets/deactivate_undeclared", list(locked.values()))
+    return locked
+
+
+async def _declare_watchers(tx: Connection, file: KnownFile, assets: Sequence[AssetSpec], ids: dict[str, int]) -> None:
+    watchers = [(ids[a.name], w) for a in assets for w in a.watchers]
+    asset_ids = [i for i, _ in watchers]
+    names = [w.name for _, w in watchers]
+    definitions = [_definition(w) for _, w in watchers]
+    conflict = await tx.fetchrow("watchers/conflicts", file.id, asset_ids, names, definitions)
+    if conflict is not None:
+        raise DagError(
+            f"watcher {conflict['name']!r} is declared with other arguments in {conflict['path']} ({conflict['place']})",
+            where=next(w.where for _, w in watchers if w.name == conflict["name"]),
+            remedy="give one of them another name, or the same arguments",
+            code=CONFLICT,
+        )
+    await tx.execute(
+        "watchers/declare",
+        asset_ids,
+        names,
+        [w.mode for _, w in watchers],
+        [w.classpath for _, w in watchers],
+        [json.dumps(w.kwargs) for _, w in watchers],
+        [w.file for _, w in watchers],
+        definitions,
+    )
+    places = [w.where for _, w in watchers]
+    gone = await tx.fetch("watchers/link", file.id, asset_ids, names, definitions, places)
+    await tx.execute("watchers/deactivate_undeclared", [r["watcher_id"] for r in gone])
+
+
+async def _register_dag(
+    tx: Connection,
+    file: KnownFile,
+    dag: DagSpec,
+    source_hash: str,
+    assets: dict[str, int],
+    paused: bool,
+    now: datetime | None,
+) -> None:
+    row = await tx.fetchrow("dags/lock", dag.dag_id, dag.previous_id)
+    if row is None:
+        start_paused = paused if dag.paused_on_creation is None else dag.paused_on_creation
+        await tx.fetchrow("dags/add", dag.dag_id, file.id, start_paused, _kind(dag), dag.max_active_runs)
+        row = await tx.fetchrow("dags/lock", dag.dag_id, "")
+        assert row is not None
+    if row["file_id"] != file.id and row["active"] and row["present"]:
+        raise DagError(
+            f"dag_id {dag.dag_id!r} is defined in {row['path']} already",
+            where=dag.where or file.path,
+            remedy="give one of the two DAGs another dag_id",
+            code=CONFLICT,
+        )
+    await _update_dag(tx, file, dag, source_hash, row, now)
+    await _subscribe(tx, row["id"], dag, assets)
+
+
+async def _update_dag(
+    tx: Connection, file: KnownFile, dag: DagSpec, source_hash: str, row: Any, now: datetime | None
+) -> None:
+    digest = spec_hash(dag)
+    version, old = row["version_id"], json.loads(row["spec"]) if row["spec"] else None
+    changed = row["spec_hash"] != digest
+    if changed:
+        version = await tx.fetchval("dags/add_version", row["id"], digest, json.dumps(to_json(dag)))
+    anchor, next_slot = row["anchor_at"], row["next_slot_at"]
+    if old is None or _timing(dag_spec_from_json(old)) != _timing(dag):
+        created = row["created_at"] if old is None else (now or await tx.fetchval("processes/now"))
+        anchor = anchor_for(dag.start_date, created)
+        next_slot = first_slot(dag.schedule, start_date=dag.start_date, created_at=created, catchup=dag.catchup)
+        if next_slot is not None and dag.end_date is not None and next_slot > dag.end_date:
+            next_slot = None
+    await tx.execute(
+        "dags/update", row["id"], dag.dag_id, file.id, version, source_hash, _kind(dag), dag.max_active_runs, anchor,
+        next_slot,
+    )  # fmt: skip
+    if changed or not row["active"]:
+        await tx.execute("deliveries/reopen", row["id"], RELEASED_BY_EDIT)
+
+
+async def _subscribe(tx: Connection, dag: int, spec: DagSpec, assets: dict[str, int]) -> None:
+    wanted = (
+        {assets[n] for n in assets_of(spec.schedule.condition)} if isinstance(spec.schedule, AssetSchedule) else set()
+    )
+    present = {r["asset_id"] for r in await tx.fetch("assets/subscriptions", dag)}
+    if gone := sorted(present - wanted):
+        await tx.execute("assets/unsubscribe", dag, gone)
+    if new := sorted(wanted - present):
+        await tx.execute("assets/subscribe", dag, new)
+
+
+async def _remove_dag(tx: Connection, dag: int) -> None:
+    present = [r["asset_id"] for r in await tx.fetch("assets/subscriptions", dag)]
+    await tx.execute("dags/deactivate", dag)
+    await tx.execute("assets/unsubscribe", dag, sorted(present))
+
+
+def _kind(dag: DagSpec) -> str:
+    schedule = dag.schedule
+    return f"asset:{schedule.policy}" if isinstance(schedule, AssetSchedule) else schedule.kind
+
+
+def _timing(dag: DagSpec) -> tuple[Any, ...]:
+    return dag.schedule, dag.start_date, dag.end_date, dag.catchup
+
+
+def _definition(watcher: WatcherSpec) -> str:
+    """What makes a watcher the same one: not its place in a file."""
+    canonical = json.dumps([watcher.mode, watcher.classpath, watcher.kwargs], sort_keys=True)
+    return hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
+
+
+def _known(row: Any) -> KnownFile:
+    failure = json.loads(row["failure"]) if row["failure"] else None
+    return KnownFile(row["id"], row["path"], row["source_hash"], row["term"], row["present"], failure)

@@ -1,0 +1,1 @@
+select s.asset_id, a.name from subscription s join asset a on a.id = s.asset_id where s.dag_id = $1 and s.until_seq is null

@@ -1,0 +1,1 @@
+update dag set active = false where id = $1 and active
