@@ -18,6 +18,7 @@ from onceflow.model.errors import ConfigError
 
 PREFIX = "ONCEFLOW_"
 ALLOWED_ELSEWHERE = frozenset({"ONCEFLOW_COMPAT", "ONCEFLOW_BENCH", "ONCEFLOW_REQUIRE_UI"})
+VARIABLE_PREFIXES = (f"{PREFIX}VAR_", "AIRFLOW_VAR_")  # the users' own, read by `Variable.get`
 
 
 @dataclass(frozen=True)
@@ -105,10 +106,23 @@ def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return env | dict(extra or {})
 
 
+def compat_forced() -> bool:
+    """Whether DAG files get our mapping of Airflow's names although a real Airflow is installed (ONCEFLOW_COMPAT)."""
+    value = os.environ.get("ONCEFLOW_COMPAT", "")
+    if value not in ("", "force"):
+        raise ConfigError(f"ONCEFLOW_COMPAT is {value!r}", where="environment", remedy="allowed: force")
+    return value == "force"
+
+
+def user_variable(name: str) -> str | None:
+    """The text of a user's variable, or None if it is not set."""
+    return next((os.environ[p + name.upper()] for p in VARIABLE_PREFIXES if p + name.upper() in os.environ), None)
+
+
 def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for variable, value in environ.items():
-        if not variable.startswith(PREFIX) or variable in ALLOWED_ELSEWHERE:
+        if not variable.startswith(PREFIX) or variable in ALLOWED_ELSEWHERE or variable.startswith(VARIABLE_PREFIXES):
             continue
         name = variable.removeprefix(PREFIX).lower()
         if name not in NAMES:

@@ -38,6 +38,7 @@ class AssetSpec:
     extra: dict[str, Any] = field(default_factory=dict)
     watchers: tuple[WatcherSpec, ...] = ()
     where: str = ""
+    key: str = ""
 
 
 # A condition over assets, as nested plain lists: ["asset", name] | ["and", [..]] | ["or", [..]]

@@ -1,0 +1,145 @@
+"""Loads DAG files in guest processes.
+
+A file is executed as a module named by its path in the DAG folder ("team/etl.py" is `team.etl`), so that its classes
+can be imported by that name, and the folder stands last on `sys.path`, so that its files import each other.
+"""
+
+from __future__ import annotations
+
+import importlib
+import linecache
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.abc import SourceLoader
+from importlib.machinery import ModuleSpec
+from importlib.util import module_from_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from onceflow import compat
+from onceflow.model.errors import DagError
+from onceflow.sdk import scope
+from onceflow.sdk.asset import Asset
+from onceflow.sdk.dag import DAG
+
+
+@dataclass(frozen=True)
+class LoadedFile:
+    """A DAG file after its execution: its module, the DAGs it made, the assets at its top level."""
+
+    module: ModuleType
+    dags: list[DAG]
+    assets: list[Asset]
+
+    def dag(self, dag_id: str) -> DAG:
+        """The DAG with this id. Raises DagError if the file makes none."""
+        for dag in self.dags:
+            if dag.dag_id == dag_id:
+                return dag
+        found = ", ".join(dag.dag_id for dag in self.dags) or "none"
+        raise DagError(
+            f"the file makes no DAG {dag_id!r}", where=str(self.module.__file__), remedy=f"its DAGs: {found}"
+        )
+
+
+def prepare(dag_folder: str | Path) -> None:
+    """Make the DAG folder importable, behind everything else, and map Airflow's names."""
+    folder = str(Path(dag_folder).absolute())
+    if folder not in sys.path:
+        sys.path.append(folder)
+    compat.install()
+
+
+def module_name(path: str) -> str:
+    """The module name of a file, given relative to the DAG folder; one that is taken by something else is prefixed."""
+    parts = list(Path(path).with_suffix("").parts)
+    if parts[-1] == "__init__" and len(parts) > 1:
+        parts.pop()
+    name = ".".join(part.replace(".", "_") for part in parts)
+    return f"dag_{name}" if parts[0] in sys.stdlib_module_names or parts[0] in RESERVED else name
+
+
+RESERVED = frozenset({"airflow", "asyncpg", "fastapi", "onceflow", "pendulum", "uvicorn"})
+
+
+def load_file(path: str, dag_folder: str | Path, source: bytes | None = None) -> LoadedFile:
+    """Execute a DAG file, `path` relative to the folder; `source` are its bytes, if they were kept from earlier.
+
+    Raises whatever the file raises (SyntaxError included).
+    """
+    full = Path(dag_folder).absolute() / path
+    name = module_name(path)
+    loader = KeptSource(name, full, source)
+    spec = ModuleSpec(name, loader, origin=str(full), is_package=full.name == "__init__.py")
+    spec.has_location = True
+    if spec.submodule_search_locations is not None:
+        spec.submodule_search_locations.append(str(full.parent))
+    module = module_from_spec(spec)
+    before = len(scope.registered)
+    sys.modules[name] = module
+    try:
+        loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    values = list(vars(module).values())
+    dags = _own(_once([*scope.registered[before:], *(v for v in values if isinstance(v, DAG))]), full, Path(dag_folder))
+    return LoadedFile(module, dags, _once(v for v in values if isinstance(v, Asset)))
+
+
+def load_class(classpath: str, file: str, dag_folder: str | Path) -> type[Any]:
+    """The class "package.module.Class"; `file` is the DAG file that defines it, "" if it is an installed one.
+
+    Raises DagError if there is no such class, and whatever the import of its module raises.
+    """
+    module_path, _, name = classpath.rpartition(".")
+    if file:
+        module = _loaded(file, dag_folder) or load_file(file, dag_folder).module
+    else:
+        module = importlib.import_module(module_path)
+    found = getattr(module, name, None)
+    if not isinstance(found, type):
+        where = file or module_path
+        raise DagError(f"{where} has no class {name!r}", where=where, remedy="was it renamed or removed?")
+    return found
+
+
+def _loaded(file: str, dag_folder: str | Path) -> ModuleType | None:
+    module = sys.modules.get(module_name(file))
+    full = str(Path(dag_folder).absolute() / file)
+    return module if module is not None and module.__file__ == full else None
+
+
+class KeptSource(SourceLoader):
+    """Executes a module from its file, or from bytes that were kept from earlier; writes no byte code."""
+
+    def __init__(self, name: str, path: Path, source: bytes | None) -> None:
+        self.name = name
+        self.path = path
+        self.source = source
+
+    def get_filename(self, fullname: str) -> str:
+        return str(self.path)
+
+    def get_data(self, path: str) -> bytes:
+        if self.source is None or path != str(self.path):
+            return Path(path).read_bytes()
+        self._remember_lines(self.source)
+        return self.source
+
+    def _remember_lines(self, source: bytes) -> None:
+        """Let tracebacks quote the source that runs, not the file as it is by now."""
+        lines = source.decode("utf-8", "replace").splitlines(keepends=True)
+        linecache.cache[str(self.path)] = (len(source), None, lines, str(self.path))
+
+
+def _once(items: Iterable[Any]) -> list[Any]:
+    return list({id(item): item for item in items}.values())
+
+
+def _own(dags: list[DAG], full: Path, folder: Path) -> list[DAG]:
+    """Without those that were made by another DAG file, which this one imports."""
+    inside = f"{folder.absolute()}/"
+    return [dag for dag in dags if dag.file == str(full) or not dag.file.startswith(inside)]

@@ -1,0 +1,173 @@
+"""Assets: the named things that change, conditions over them, and their watchers.
+
+    orders = Asset("orders", uri="s3://bucket/orders", key="id")
+    DAG("report", schedule=orders & Asset("prices"))
+
+An asset is its name. `key` is the dotted path of the payload's field that identifies a change: two changes with the
+same key are one change, whoever reports them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from onceflow.model.errors import DagError
+from onceflow.sdk.trigger import BaseEventTrigger
+from onceflow.sdk.where import here
+
+
+class AssetExpression:
+    """An asset or a condition over assets; `&` means all of them, `|` means any of them."""
+
+    def __and__(self, other: AssetExpression) -> AssetAll:
+        return AssetAll(self, other)
+
+    def __or__(self, other: AssetExpression) -> AssetAny:
+        return AssetAny(self, other)
+
+    def condition(self) -> list[Any]:
+        """The condition as nested lists: ["asset", name] | ["and", [..]] | ["or", [..]]."""
+        raise NotImplementedError
+
+    def assets(self) -> Iterator[Asset]:
+        """Every asset named, in the order written; one that is named twice comes twice."""
+        raise NotImplementedError
+
+
+class AssetWatcher:
+    """Declares that a trigger watches an asset; `name` is unique on the asset."""
+
+    def __init__(self, name: str, trigger: BaseEventTrigger) -> None:
+        self.name = name
+        self.trigger = trigger
+        self.where = here()
+        if not isinstance(name, str) or not name:
+            raise DagError(
+                f"a watcher's name is {name!r}", where=self.where, remedy="give a text of at least one letter"
+            )
+        if not isinstance(trigger, BaseEventTrigger):
+            given = trigger.__name__ + " (the class)" if isinstance(trigger, type) else type(trigger).__name__
+            raise DagError(
+                f"watcher {name!r} has the trigger {given}, which is no event trigger",
+                where=self.where,
+                remedy="pass an instance of a subclass of BaseEventTrigger",
+            )
+
+
+class Asset(AssetExpression):
+    """A named thing that changes: a table, a repository, a topic, a file.
+
+    name:     its identity; taken from `uri` if only that is given
+    uri:      where it is; unique among assets
+    key:      dotted path of the payload's field that identifies a change, such as "id" or "commit.sha"
+    extra:    any JSON object, shown with the asset
+    watchers: what notices its changes
+    """
+
+    def __init__(
+        self,
+        name: str = "",
+        uri: str = "",
+        *,
+        group: str = "asset",
+        extra: dict[str, Any] | None = None,
+        watchers: Iterable[AssetWatcher] = (),
+        key: str | None = None,
+    ) -> None:
+        self.where = here()
+        self.name = _text(name or uri, "name", self.where)
+        self.uri = _text(uri or name, "uri", self.where)
+        self.group = group
+        self.extra = dict(extra or {})
+        self.watchers = list(watchers)
+        self.key = key or ""
+        self._check()
+
+    def _check(self) -> None:
+        if not isinstance(self.key, str):
+            remedy = 'give the dotted path of a field of the payload, such as key="id"'
+            raise DagError(f"asset {self.name!r} has the key {self.key!r}", where=self.where, remedy=remedy)
+        for watcher in self.watchers:
+            if not isinstance(watcher, AssetWatcher):
+                remedy = "wrap each trigger: AssetWatcher(name=..., trigger=...)"
+                raise DagError(f"asset {self.name!r} has the watcher {watcher!r}", where=self.where, remedy=remedy)
+
+    @staticmethod
+    def ref(*, name: str) -> Asset:
+        """Another file's asset, by its name."""
+        return Asset(name)
+
+    def condition(self) -> list[Any]:
+        return ["asset", self.name]
+
+    def assets(self) -> Iterator[Asset]:
+        yield self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Asset) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(("asset", self.name))
+
+    def __repr__(self) -> str:
+        return f"Asset({self.name!r})"
+
+
+class _Several(AssetExpression):
+    word = ""
+
+    def __init__(self, *objects: AssetExpression) -> None:
+        self.where = here()
+        for item in objects:
+            if not isinstance(item, AssetExpression):
+                remedy = f"{type(self).__name__} takes assets and conditions over assets"
+                raise DagError(f"{item!r} is no asset", where=self.where, remedy=remedy)
+        if not objects:
+            raise DagError(f"{type(self).__name__} of no assets", where=self.where, remedy="name at least one asset")
+        self.objects = tuple(
+            part for item in objects for part in (item.objects if type(item) is type(self) else [item])
+        )
+
+    def condition(self) -> list[Any]:
+        parts = [item.condition() for item in self.objects]
+        return parts[0] if len(parts) == 1 else [self.word, parts]
+
+    def assets(self) -> Iterator[Asset]:
+        for item in self.objects:
+            yield from item.assets()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.objects))})"
+
+
+class AssetAll(_Several):
+    """True once each of its parts is true."""
+
+    word = "and"
+
+
+class AssetAny(_Several):
+    """True once any of its parts is true."""
+
+    word = "or"
+
+
+class Metadata:
+    """Yielded by a task: what is known about the change of an outlet.
+
+    Without `key` it adds to the one event of the asset; with a `key` it is an event of its own.
+    """
+
+    def __init__(self, asset: Asset, extra: dict[str, Any] | None = None, *, key: str | None = None) -> None:
+        self.asset = asset
+        self.extra = dict(extra or {})
+        self.key = key
+
+
+def _text(value: Any, what: str, where: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise DagError(f"an asset's {what} is {value!r}", where=where, remedy="give a text of at least one letter")
+    if len(value) > 1500:
+        raise DagError(f"an asset's {what} has {len(value)} letters", where=where, remedy="at most 1,500 are allowed")
+    return value
