@@ -1,0 +1,84 @@
+"""Turns what goes wrong between us and a git repository into errors that say what to do, and never show credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+
+from dulwich.client import HTTPProxyUnauthorized, HTTPUnauthorized
+from dulwich.errors import HangupException, NotGitRepository
+
+from onceflow.model.errors import SourceError
+from onceflow.sources._git_url import Location, redact
+
+_UNAUTHORIZED = ("permission denied", "authentication failed", "http resp 403", "host key verification failed")
+_NOT_FOUND = ("not appear to be a git repository", "repository not found", "no such file or directory")
+
+
+class TooLargeError(Exception):
+    """The server sends more than is allowed."""
+
+
+@contextmanager
+def explained(location: Location, secrets: Sequence[str] = ()) -> Generator[None]:
+    """Raise whatever fails inside as a SourceError about the location.
+
+    The original error is not chained: its text, and its own causes, may hold credentials.
+    """
+    try:
+        yield
+    except (SourceError, TooLargeError):
+        raise
+    except Exception as exc:
+        error = _source_error(exc, location, (*location.secrets, *secrets))
+    else:
+        return
+    raise error from None
+
+
+def _source_error(exc: Exception, location: Location, secrets: Sequence[str]) -> SourceError:
+    text = redact(_text(exc), secrets)
+    code = _code(exc, text.lower())
+    if code == "source_not_found":
+        return SourceError(_missing(location), where=location.shown, remedy=_CREATE[location.kind], code=code)
+    if code == "source_unauthorized":
+        message = f"access was refused: {text}" if text else "access was refused"
+        return SourceError(message, where=location.shown, remedy=_LOGIN[location.kind], code=code)
+    return SourceError(text or type(exc).__name__, where=location.shown, code=code)
+
+
+def _code(exc: Exception, text: str) -> str:
+    if isinstance(exc, NotGitRepository):
+        return "source_not_found"
+    if isinstance(exc, HTTPUnauthorized | HTTPProxyUnauthorized | PermissionError):
+        return "source_unauthorized"
+    if any(sign in text for sign in _UNAUTHORIZED):
+        return "source_unauthorized"
+    if any(sign in text for sign in _NOT_FOUND) and not isinstance(exc, OSError):
+        return "source_not_found"
+    return "source_unreachable"
+
+
+def _text(exc: Exception) -> str:
+    if isinstance(exc, HTTPUnauthorized):
+        return "HTTP 401"
+    if isinstance(exc, HangupException):
+        lines = [line.decode("utf-8", "replace").strip() for line in exc.stderr_lines or ()]
+        return "; ".join(line for line in lines if line) or "the remote hung up"
+    return str(exc)
+
+
+def _missing(location: Location) -> str:
+    return "there is no git repository" if location.kind == "path" else "the server shows no repository there"
+
+
+_CREATE = {
+    "path": "create it: git init --bare <path>; it is looked for again by itself",
+    "http": "check the URL; servers also answer so when credentials are missing: token_file=…",
+    "ssh": "check the path; servers also answer so when the key has no access: key_file=…",
+}
+_LOGIN = {
+    "path": "the process must be allowed to read the repository",
+    "http": "give username= and token_file= (a file that holds the token)",
+    "ssh": "give key_file=, or let the process's ssh configuration know the key and the host",
+}
