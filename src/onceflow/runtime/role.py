@@ -21,10 +21,10 @@ from uuid import UUID
 import structlog
 
 from onceflow.config import Settings, from_values
+from onceflow.guest.lifeline import die_with_parent
 from onceflow.model.clock import boot_seconds
 from onceflow.model.errors import FencedError, UnreachableError, UnsupportedError
 from onceflow.runtime import log as logs
-from onceflow.runtime.lifeline import die_with_parent
 from onceflow.runtime.service import Background, Service, run_service
 from onceflow.runtime.wakeups import Wakeups
 from onceflow.store import processes

@@ -36,8 +36,15 @@ def _run(settings: Settings, postgres: EmbeddedPostgres | None) -> int:
         return prepared.returncode
     supervisor = Supervisor(settings, _kinds(settings), _announce)
     if postgres is not None:
-        supervisor.watch = postgres.keep_running
+        supervisor.watch = lambda: _keep_running(postgres)
     return supervisor.run()
+
+
+def _keep_running(postgres: EmbeddedPostgres) -> None:
+    """Start the server again if it was killed; what was committed is there."""
+    if not postgres.check():
+        print("PostgreSQL ended; starting it again", file=sys.stderr, flush=True)
+        postgres.start()
 
 
 def _kinds(settings: Settings) -> list[str]:

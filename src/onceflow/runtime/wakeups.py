@@ -33,10 +33,14 @@ class Wakeups:
 
     def notify(self, *topics: str) -> None:
         """Wake the waiting services, here and elsewhere."""
-        for topic in topics:
-            self._wake(topic)
+        self.wake(*topics)
         if self._bell is not None:
             self._bell.ring(topics)
+
+    def wake(self, *topics: str) -> None:
+        """Wake the services of this process only."""
+        for topic in topics:
+            self._wake(topic)
 
     def wake_all(self) -> None:
         """Wake every service of this process, for instance to stop."""

@@ -1,0 +1,127 @@
+"""Framed JSON messages with guests over a socket pair: a 4-byte big-endian length, then UTF-8 JSON; the host's side.
+
+The guests' side is `onceflow.guest.channel`. A file descriptor may travel with a message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Callable, Sequence
+from typing import Any
+
+LENGTH = 4
+CHUNK = 262_144
+
+
+class Frames:
+    """The host's end of a socket pair, driven by the event loop. Callbacks: one per message, one at the end."""
+
+    def __init__(
+        self, sock: socket.socket, on_message: Callable[[dict[str, Any]], None], on_close: Callable[[], None]
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._sock = sock
+        self._on_message = on_message
+        self._on_close = on_close
+        self._received = bytearray()
+        self._unsent = bytearray()
+        self._open = True
+        sock.setblocking(False)
+        self._loop.add_reader(sock.fileno(), self._readable)
+
+    def send(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+        """Send a message, and with it file descriptors; silently nothing once the other end is gone."""
+        if not self._open:
+            return
+        body = json.dumps(message, separators=(",", ":")).encode()
+        data = len(body).to_bytes(LENGTH, "big") + body
+        if descriptors:
+            self._send_with_descriptors(data, descriptors)
+        else:
+            self._write(data)
+
+    def drain(self) -> None:
+        """Handle at once what the other side sent before it ended."""
+        while self._open and self._received_more():
+            continue
+
+    def close(self) -> None:
+        """Close this end; `on_close` is not called for it."""
+        if self._open:
+            self._open = False
+            self._loop.remove_reader(self._sock.fileno())
+            self._loop.remove_writer(self._sock.fileno())
+            self._sock.close()
+
+    def _send_with_descriptors(self, data: bytes, descriptors: Sequence[int]) -> None:
+        self._sock.setblocking(True)  # small, and its reader does nothing but read: never blocks for long
+        try:
+            if self._unsent:
+                self._sock.sendall(self._unsent)
+                self._unsent.clear()
+            sent = socket.send_fds(self._sock, [data], list(descriptors))
+            self._sock.sendall(data[sent:])
+        except OSError:
+            self._lost()
+            return
+        self._sock.setblocking(False)
+
+    def _write(self, data: bytes) -> None:
+        if not self._unsent:
+            try:
+                data = data[self._sock.send(data) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                self._lost()
+                return
+        if data:
+            self._unsent += data
+            self._loop.add_writer(self._sock.fileno(), self._writable)
+
+    def _writable(self) -> None:
+        try:
+            sent = self._sock.send(self._unsent)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._lost()
+            return
+        del self._unsent[:sent]
+        if not self._unsent:
+            self._loop.remove_writer(self._sock.fileno())
+
+    def _readable(self) -> None:
+        self._received_more()
+
+    def _received_more(self) -> bool:
+        try:
+            data = self._sock.recv(CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            self._lost()
+            return False
+        self._received += data
+        while self._open and (message := self._next()) is not None:
+            self._on_message(message)
+        return True
+
+    def _next(self) -> dict[str, Any] | None:
+        if len(self._received) < LENGTH:
+            return None
+        length = int.from_bytes(self._received[:LENGTH], "big")
+        if len(self._received) < LENGTH + length:
+            return None
+        body = bytes(self._received[LENGTH : LENGTH + length])
+        del self._received[: LENGTH + length]
+        return json.loads(body)
+
+    def _lost(self) -> None:
+        if self._open:
+            self.close()
+            self._on_close()

@@ -1,0 +1,29 @@
+"""Claims queued tasks while there are free slots, and starts a guest for each."""
+
+from __future__ import annotations
+
+from onceflow.runtime.role import Role
+from onceflow.runtime.service import Service
+from onceflow.store import tasks
+from onceflow.store.versions import Versions
+from onceflow.worker.host import Guests
+
+
+class ClaimTasks(Service):
+    name = "claim tasks"
+    topics = ("task",)
+
+    def __init__(self, role: Role, guests: Guests) -> None:
+        self._role = role
+        self._guests = guests
+        self._versions = Versions()
+
+    async def run_once(self) -> bool:
+        free = self._guests.free
+        if free <= 0 or self._role.stop.is_set():
+            return False
+        claimed = await tasks.claim(self._role.database, self._role.id, free, self._role.settings.lease_seconds)
+        versions = await self._versions.read(self._role.database, {t.version for t in claimed})
+        for task in claimed:
+            self._guests.launch(task, versions[task.version])
+        return bool(claimed)

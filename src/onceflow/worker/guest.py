@@ -1,0 +1,205 @@
+"""The worker's guest side: templates that stay warm, and the process of one attempt. Only here tasks' code runs.
+
+`python -m onceflow.worker.guest FD` is the base template: it has imported the SDK, and on request forks a file
+template, which loads one DAG file and on request forks the guest of an attempt. `… guest fresh FD` runs one attempt in
+a fresh interpreter. Templates are single-threaded and wait in `select`, so that a fork copies a process at rest.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from onceflow.guest import channel, lifeline
+from onceflow.guest.loader import LoadedFile, load_file, prepare
+from onceflow.sdk.runtime import Result, describe, execute
+
+Message = dict[str, Any]
+
+
+class Template:
+    """Receives orders on a socket, forks for each, and tells which of its children have ended."""
+
+    def __init__(self, control: socket.socket, fork_for: Callable[[Message, int], None]) -> None:
+        self._control = control
+        self._fork_for = fork_for
+        self._children: dict[int, Any] = {}
+        self._wake, wake_write = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(wake_write, False)
+        self._pipes = (self._wake, wake_write)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def serve(self) -> NoReturn:
+        while True:
+            ready, _, _ = select.select([self._control, self._wake], [], [])
+            if self._wake in ready:
+                self._reap()
+            if self._control in ready:
+                try:
+                    order, descriptor = channel.recv_with_fd(self._control)
+                except (EOFError, ConnectionError):
+                    os._exit(0)
+                self._fork(order, descriptor)
+
+    def _fork(self, order: Message, descriptor: int) -> None:
+        parent = os.getpid()
+        pid = os.fork()
+        if pid:
+            os.close(descriptor)
+            self._children[pid] = order["id"]
+            if order["op"] == "run":
+                channel.send(self._control, {"started": order["id"], "pid": pid})
+            return
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            lifeline.die_with_parent(parent)
+            self._control.close()
+            for pipe in self._pipes:
+                os.close(pipe)
+            self._fork_for(order, descriptor)
+        finally:
+            os._exit(70)
+
+    def _reap(self) -> None:
+        try:
+            while os.read(self._wake, 4096):
+                pass
+        except BlockingIOError:
+            pass
+        while self._children:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            channel.send(self._control, {"ended": self._children.pop(pid), "status": os.waitstatus_to_exitcode(status)})
+
+
+def serve_file(order: Message, descriptor: int) -> None:
+    """A file template: load the DAG file, say so, fork guests."""
+    control = socket.socket(fileno=descriptor)
+    try:
+        loaded = _load(order)
+    except BaseException as error:
+        channel.send(control, {"failed": describe(error)})
+        return
+    if threading.active_count() > 1:
+        channel.send(control, {"ready": False})  # a fork would copy locks that nobody releases
+        return
+    gc.collect()
+    gc.freeze()
+    template = Template(control, lambda run, fd: run_attempt(loaded, run, fd))
+    channel.send(control, {"ready": True})
+    template.serve()
+
+
+def run_attempt(loaded: LoadedFile, order: Message, descriptor: int) -> NoReturn:
+    """One attempt: own session, own log, result over its socket, exit code 0 once the result is sent."""
+    os.setsid()
+    sock = socket.socket(fileno=descriptor)
+    _redirect(order["log"])
+    request = order["request"]
+    result = _execute(loaded, request, Requests(sock))
+    if result.error and result.error.get("traceback"):
+        print(result.error["traceback"], end="", flush=True)
+    channel.send(sock, {"result": vars(result)})
+    _flush()
+    os._exit(0)
+
+
+class Requests:
+    """What a task may ask of its host, one question at a time."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._lock = threading.Lock()
+
+    def xcom_get(self, task_id: str, key: str, run_id: str | None = None) -> Any:
+        return self._ask(op="xcom_get", task_id=task_id, key=key, run_id=run_id)
+
+    def xcom_set(self, key: str, value: Any) -> None:
+        self._ask(op="xcom_set", key=key, value=value)
+
+    def triggering_events(self) -> list[dict[str, Any]]:
+        return self._ask(op="triggering_events")
+
+    def inlet_events(self, asset: str, limit: int | None) -> list[dict[str, Any]]:
+        return self._ask(op="inlet_events", asset=asset, limit=limit)
+
+    def _ask(self, **question: Any) -> Any:
+        with self._lock:
+            channel.send(self._sock, question)
+            answer = channel.recv(self._sock)
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer["value"]
+
+
+def _execute(loaded: LoadedFile, request: Message, requests: Requests) -> Result:
+    for dag in loaded.dags:
+        if dag.dag_id == request["dag_id"]:
+            return execute(dag, request, requests)
+    message = f"the file no longer defines DAG {request['dag_id']!r}"
+    return Result("failed", error={"type": "DagError", "message": message, "traceback": ""})
+
+
+def _load(order: Message) -> LoadedFile:
+    prepare(order["folder"])
+    return load_file(order["path"], order["folder"], Path(order["source"]).read_bytes())
+
+
+def _redirect(log: str) -> None:
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+    os.close(null)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue  # the user's code closed it
+
+
+def _log_to_stdout() -> None:
+    logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+def main() -> None:
+    lifeline.die_with_parent(os.getppid())
+    if not sys.flags.dev_mode:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _log_to_stdout()
+    if sys.argv[1] == "fresh":
+        descriptor = int(sys.argv[2])
+        order = json.loads(sys.stdin.buffer.readline())
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        try:
+            loaded = _load(order)
+        except BaseException as error:
+            sock = socket.socket(fileno=descriptor)
+            channel.send(sock, {"result": vars(Result("failed", error=describe(error)))})
+            sys.exit(0)
+        run_attempt(loaded, order, descriptor)
+    gc.freeze()
+    Template(socket.socket(fileno=int(sys.argv[1])), serve_file).serve()
+
+
+if __name__ == "__main__":
+    main()

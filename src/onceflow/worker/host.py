@@ -1,0 +1,245 @@
+"""Runs attempts: starts a guest for each, answers it, sees it end, and puts the report in line to be stored."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from onceflow.model.clock import boot_seconds
+from onceflow.model.serialize import encode
+from onceflow.model.times import to_rfc3339
+from onceflow.runtime.frames import Frames
+from onceflow.runtime.role import Role
+from onceflow.store.tasks import ClaimedTask, Report
+from onceflow.store.versions import Version
+from onceflow.worker.answers import answer
+from onceflow.worker.outcome import Ending, report
+from onceflow.worker.templates import FileTemplate, Templates, keep_source, run_fresh, source_file
+
+TIMEOUT_GRACE = 5.0
+STOP_GRACE = 3.0
+
+log = structlog.get_logger("onceflow.worker")
+
+
+@dataclass
+class Guest:
+    """One attempt under way."""
+
+    task: ClaimedTask
+    version: Version
+    frames: Frames | None = None
+    template: FileTemplate | None = None
+    pid: int | None = None
+    result: dict[str, Any] | None = None
+    ended_by_us: str = ""
+    fenced: bool = False
+    timer: asyncio.TimerHandle | None = None
+    since: float = field(default_factory=boot_seconds)
+
+    def kill(self, signum: int = signal.SIGKILL) -> None:
+        """Send a signal to the guest's process group, once it has one."""
+        pid = self.pid or (self.template.pids.get(self.task.id) if self.template else None)
+        if pid is None:
+            return
+        try:
+            os.killpg(pid, signum)
+        except ProcessLookupError:
+            self._kill_before_its_session(pid, signum)
+
+    @staticmethod
+    def _kill_before_its_session(pid: int, signum: int) -> None:
+        try:
+            os.kill(pid, signum)
+        except ProcessLookupError:
+            return  # it has ended; its exit code is on the way
+
+
+class Guests:
+    """All attempts of this worker. `reports` is the line of those to be stored."""
+
+    def __init__(self, role: Role) -> None:
+        self._role = role
+        self._templates = Templates(role.settings)
+        self._group: asyncio.TaskGroup | None = None
+        self.running: dict[int, Guest] = {}
+        self.reports: list[Report] = []
+
+    @property
+    def free(self) -> int:
+        """How many more attempts may start."""
+        return self._role.settings.worker_slots - len(self.running)
+
+    def attach(self, group: asyncio.TaskGroup) -> None:
+        """The task group that owns the coroutines started here."""
+        self._group = group
+
+    def launch(self, task: ClaimedTask, version: Version) -> None:
+        """Start the attempt in a guest, without waiting for it."""
+        assert self._group is not None
+        guest = self.running[task.id] = Guest(task, version)
+        self._group.create_task(self._launch(guest))
+
+    async def _launch(self, guest: Guest) -> None:
+        try:
+            await self._start(guest)
+        except Exception as error:
+            log.error("attempt could not be started", task=guest.task.id, exc_info=error)
+            self._could_not_start(guest, {"type": type(error).__name__, "message": str(error), "traceback": ""})
+
+    def kill_fenced(self, task: int) -> None:
+        """This attempt is no longer ours: kill it, report nothing."""
+        guest = self.running.get(task)
+        if guest is not None:
+            guest.fenced = True
+            guest.kill()
+
+    async def stop(self) -> None:
+        """Ask all guests to end, then kill them; their tasks are queued again for others."""
+        for guest in self.running.values():
+            guest.ended_by_us = "stop"
+            guest.kill(signal.SIGTERM)
+        give_up = boot_seconds() + STOP_GRACE
+        while self.running and boot_seconds() < give_up:
+            await asyncio.sleep(0.02)
+        for guest in self.running.values():
+            guest.kill()
+        while self.running and boot_seconds() < give_up + 1:
+            await asyncio.sleep(0.02)
+
+    def close(self) -> None:
+        self._templates.close()
+
+    async def _start(self, guest: Guest) -> None:
+        task, spec = guest.task, guest.version.spec
+        order = await self._order(guest)
+        template = self._templates.file(task.source_hash, order)
+        fresh = self._wants_fresh(guest)
+        if not fresh:
+            ready = await template.ready
+            if isinstance(ready, dict):
+                self._templates.forget(task.source_hash)
+                self._could_not_start(guest, ready)
+                return
+            fresh = ready == "fresh"
+        ours, theirs = socket.socketpair()
+        guest.frames = Frames(ours, lambda m: self._on_message(guest, m), lambda: None)
+        order |= {"op": "run", "id": task.id, "request": self._request(guest), "log": str(self._log(task))}
+        if fresh:
+            assert self._group is not None
+            self._group.create_task(
+                run_fresh(order, theirs, lambda code: self._ended(guest, code), lambda pid: _set_pid(guest, pid))
+            )
+        else:
+            guest.template = template
+            template.start(task.id, order, theirs, lambda code: self._ended(guest, code))
+            theirs.close()
+        limit = spec.task(task.task_id).execution_timeout
+        if limit:
+            guest.timer = asyncio.get_running_loop().call_later(limit + TIMEOUT_GRACE, self._overran, guest)
+
+    def _wants_fresh(self, guest: Guest) -> bool:
+        wanted = guest.version.graph.tasks[guest.task.task_id].isolation
+        if wanted == "auto":
+            wanted = self._role.settings.isolation
+        return wanted == "fresh" or (wanted == "auto" and os.uname().sysname == "Darwin")
+
+    async def _order(self, guest: Guest) -> dict[str, Any]:
+        settings = self._role.settings
+        path = source_file(settings, guest.task.source_hash)
+        if not path.exists():
+            keep_source(path, await self._role.database.fetchval("versions/source", guest.task.source_hash))
+        return {"path": guest.version.spec.file, "folder": str(settings.dags_folder), "source": str(path)}
+
+    def _request(self, guest: Guest) -> dict[str, Any]:
+        task, fields = guest.task, guest.task.run_fields
+        spec = guest.version.spec
+        conf = json.loads(fields["conf"]) if fields["conf"] else {}
+        return {
+            "dag_id": task.dag_id,
+            "task_id": task.task_id,
+            "map_index": task.map_index,
+            "attempt": task.attempt,
+            "try_number": task.attempt,
+            "max_tries": spec.task(task.task_id).retries,
+            "token": str(task.token),
+            "params": spec.params | {k: v for k, v in conf.items() if k in spec.params},
+            "run": {
+                "id": task.run,
+                "run_id": fields["run_name"],
+                "run_type": fields["run_type"],
+                "conf": encode(conf),
+                **{k: _time(fields[k]) for k in ("logical_date", "created_at", "started_at")},
+            },
+        }
+
+    def _log(self, task: ClaimedTask) -> Path:
+        """Made of ids, not of user strings."""
+        folder = self._role.settings.home / "logs" / f"run={task.run}" / f"task={task.id}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"attempt={task.attempt}.log"
+
+    def _on_message(self, guest: Guest, message: dict[str, Any]) -> None:
+        if "result" in message:
+            guest.result = message["result"]
+            return
+        assert self._group is not None
+        self._group.create_task(self._reply(guest, message))
+
+    async def _reply(self, guest: Guest, question: Mapping[str, Any]) -> None:
+        try:
+            reply = {"value": await answer(self._role.database, guest.task, question)}
+        except Exception as error:
+            reply = {"error": f"{type(error).__name__}: {error}"}
+        if guest.frames is not None:
+            guest.frames.send(reply)
+
+    def _overran(self, guest: Guest) -> None:
+        if guest.result is None and not guest.ended_by_us:
+            guest.ended_by_us = "timeout"
+        guest.kill()
+
+    def _ended(self, guest: Guest, exit_code: int) -> None:
+        if guest.timer is not None:
+            guest.timer.cancel()
+        self._drain(guest)
+        if guest.template is not None and exit_code < 0:
+            guest.template.pids.pop(guest.task.id, None)
+        ending = Ending(guest.result, exit_code, guest.ended_by_us)
+        self._done(guest, report(guest.task, guest.version.graph, ending))
+
+    def _drain(self, guest: Guest) -> None:
+        """Read what the guest sent before it ended."""
+        if guest.frames is not None:
+            guest.frames.drain()
+            guest.frames.close()
+
+    def _could_not_start(self, guest: Guest, error: dict[str, Any]) -> None:
+        self._log(guest.task).write_text(error.get("traceback") or error["message"])
+        result = {"outcome": "failed", "error": error}
+        self._done(guest, report(guest.task, guest.version.graph, Ending(result, 0)))
+
+    def _done(self, guest: Guest, finished: Report) -> None:
+        del self.running[guest.task.id]
+        if guest.fenced:
+            log.warning("attempt was no longer ours", task=guest.task.id, attempt=guest.task.attempt)
+        else:
+            self.reports.append(finished)
+        self._role.wakeups.wake("finished", "task")
+
+
+def _set_pid(guest: Guest, pid: int) -> None:
+    guest.pid = pid
+
+
+def _time(value: Any) -> str | None:
+    return None if value is None else to_rfc3339(value)

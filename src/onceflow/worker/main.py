@@ -1,0 +1,55 @@
+"""The worker's process: claims and runs attempts until told to stop, then lets go of them in good order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import structlog
+
+from onceflow.runtime.role import Role, main
+from onceflow.runtime.service import Background, Service, run_service
+from onceflow.worker.claim import ClaimTasks
+from onceflow.worker.finish import FinishAttempts, RenewTasks, finish_all
+from onceflow.worker.host import Guests
+
+FLUSH_SECONDS = 2.0
+
+log = structlog.get_logger("onceflow.worker")
+
+
+class Work(Background):
+    """Owns the guests: finishing and renewing go on until the last of them has ended."""
+
+    name = "work"
+
+    def __init__(self, role: Role) -> None:
+        self._role = role
+        self._guests = Guests(role)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        role, guests, ended = self._role, self._guests, asyncio.Event()
+        finish = FinishAttempts(role, guests)
+        try:
+            async with asyncio.TaskGroup() as group:
+                guests.attach(group)
+                group.create_task(run_service(finish, role.wakeups, ended))
+                group.create_task(run_service(RenewTasks(role, guests), role.wakeups, ended))
+                group.create_task(run_service(ClaimTasks(role, guests), role.wakeups, stop))
+                await stop.wait()
+                await guests.stop()
+                ended.set()
+                role.wakeups.wake_all()
+            await finish_all(finish, guests, FLUSH_SECONDS)
+        except TimeoutError:
+            log.error("reports not stored before the end; the tasks will run again", reports=len(guests.reports))
+        finally:
+            guests.close()
+
+
+async def build(role: Role) -> Sequence[Service | Background]:
+    return [Work(role)]
+
+
+if __name__ == "__main__":
+    main("worker", build)

@@ -1,0 +1,170 @@
+"""Keeps templates warm and starts guests from them: one base template, one template per DAG file's content.
+
+The least recently used templates go; content that changed has another hash and so gets a template of its own. A file
+that starts threads when it is loaded, or a task with isolation "fresh", runs in a fresh interpreter each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from onceflow.config import Settings, child_environment
+from onceflow.runtime.frames import Frames
+
+KEPT = 16
+
+log = structlog.get_logger("onceflow.worker")
+
+Ended = Callable[[int], None]
+
+
+class FileTemplate:
+    """A process that has loaded one DAG file and forks guests. `ready`: "fork", "fresh", or the error of loading it."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self.ready: asyncio.Future[str | dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self.pids: dict[int, int] = {}
+        self._waiting: dict[int, Ended] = {}
+        self._frames = Frames(control, self._on_message, self._on_close)
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._waiting) or not self.ready.done()
+
+    def start(self, task: int, order: dict[str, Any], guest_end: socket.socket, ended: Ended) -> None:
+        """Fork a guest for this task; `ended` gets its exit code (negative: the signal)."""
+        self._waiting[task] = ended
+        self._frames.send(order, [guest_end.fileno()])
+
+    def close(self) -> None:
+        self._frames.close()
+
+    def _on_message(self, message: dict[str, Any]) -> None:
+        if "started" in message:
+            self.pids[message["started"]] = message["pid"]
+        elif "ended" in message:
+            self.pids.pop(message["ended"], None)
+            self._waiting.pop(message["ended"])(message["status"])
+        elif "failed" in message:
+            self.ready.set_result(message["failed"])
+        else:
+            self.ready.set_result("fork" if message["ready"] else "fresh")
+
+    def _on_close(self) -> None:
+        if not self.ready.done():
+            text = "the process that loads the DAG file ended without a word"
+            self.ready.set_result({"type": "Crashed", "message": text, "traceback": ""})
+        for ended in self._waiting.values():
+            ended(-9)  # guests die with their template
+        self._waiting.clear()
+
+
+class Templates:
+    """Starts guests; see the module's docstring."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._base: subprocess.Popen[bytes] | None = None
+        self._control: Frames | None = None
+        self._files: OrderedDict[str, FileTemplate] = OrderedDict()
+        self._count = 0
+
+    def file(self, source_hash: str, order: dict[str, Any]) -> FileTemplate:
+        """The template for this content of a DAG file, started if there is none; `order`: path, folder, source."""
+        template = self._files.get(source_hash)
+        if template is None or (template.ready.done() and isinstance(template.ready.result(), dict)):
+            template = self._files[source_hash] = self._open(order)
+        self._files.move_to_end(source_hash)
+        self._drop_old()
+        return template
+
+    def forget(self, source_hash: str) -> None:
+        """Do not use this template again."""
+        self._files.pop(source_hash, None)
+
+    def close(self) -> None:
+        """End all templates; their guests die with them."""
+        for template in self._files.values():
+            template.close()
+        if self._control is not None:
+            self._control.close()
+        if self._base is not None:
+            self._base.kill()
+            self._base.wait()
+
+    def _open(self, order: dict[str, Any]) -> FileTemplate:
+        if self._control is None:
+            self._start_base()
+        ours, theirs = socket.socketpair()
+        self._count += 1
+        assert self._control is not None
+        self._control.send({"op": "template", "id": self._count} | order, [theirs.fileno()])
+        theirs.close()
+        return FileTemplate(ours)
+
+    def _start_base(self) -> None:
+        ours, theirs = socket.socketpair()
+        self._base = subprocess.Popen(
+            [sys.executable, "-m", "onceflow.worker.guest", str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            env=child_environment(),
+        )
+        theirs.close()
+        self._control = Frames(ours, lambda _: None, self._base_lost)
+
+    def _base_lost(self) -> None:
+        log.error("the base template ended; starting another one at the next task")
+        if self._base is not None:
+            self._base.wait()
+        self._base = self._control = None
+        self._files.clear()
+
+    def _drop_old(self) -> None:
+        idle = [h for h, t in self._files.items() if not t.busy]
+        for source_hash in idle[: max(0, len(self._files) - KEPT)]:
+            self._files.pop(source_hash).close()
+
+
+async def run_fresh(
+    order: dict[str, Any], guest_end: socket.socket, ended: Ended, started: Callable[[int], None]
+) -> None:
+    """Run one attempt in a fresh interpreter; returns when it has ended."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "onceflow.worker.guest", "fresh", str(guest_end.fileno()),
+        stdin=asyncio.subprocess.PIPE, pass_fds=[guest_end.fileno()], env=child_environment(),
+    )  # fmt: skip
+    guest_end.close()
+    started(process.pid)
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(order).encode() + b"\n")
+    try:
+        await process.stdin.drain()
+    except ConnectionError:
+        log.warning("a fresh guest ended before it had its order", pid=process.pid)
+    process.stdin.close()
+    ended(await process.wait())
+
+
+def source_file(settings: Settings, source_hash: str) -> Path:
+    """Where the bytes of a DAG file with this hash are kept for templates."""
+    return settings.home / "cache" / "sources" / f"{source_hash}.py"
+
+
+def keep_source(path: Path, content: bytes) -> None:
+    """Write the file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}")
+    partial.write_bytes(content)
+    partial.replace(path)
