@@ -4,6 +4,8 @@
     continuous   the next run follows the end of the one before, so only the first slot is known ahead
     cron         in the DAG's time zone; in a night of clock change as Debian's cron does (see cronsim): a job at a
                  fixed time runs once, right after the gap if its time was left out; a repeating one runs in both passes
+                 (Known weakness: where the clock changes by half an hour, on Lord Howe Island, a schedule that steps by
+                 several hours loses one slot on that day.)
     interval     anchor, anchor + step, anchor + 2 steps, ..., counted in whole microseconds, so it never drifts
 
 Runs start at their slot, not a period later.
