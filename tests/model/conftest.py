@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-settings.register_profile("model", deadline=None, max_examples=100)
+settings.register_profile("model", deadline=None, max_examples=40)
 settings.load_profile("model")

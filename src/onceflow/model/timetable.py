@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
-from typing import Any
+from itertools import islice
 
 from onceflow.model.dagspec import (
     ContinuousSchedule,
@@ -201,10 +201,9 @@ def _cron(schedule: CronSchedule, start: datetime, reverse: bool = False) -> Ite
     if len(parts) == 6:
         parts = [parts[5], *parts[:5]]
     try:
-        simulated: Any = CronSim(" ".join(parts), start.astimezone(_zone(schedule.timezone)), reverse)
+        return CronSim(" ".join(parts), start.astimezone(_zone(schedule.timezone)), reverse)
     except CronSimError as error:
         raise ValueError(str(error)) from error
-    return simulated
 
 
 def _cron_slots(schedule: CronSchedule, after: datetime) -> Iterator[datetime]:
@@ -218,14 +217,14 @@ def _cron_slots(schedule: CronSchedule, after: datetime) -> Iterator[datetime]:
 
 
 def _latest_cron_slot(schedule: CronSchedule, at: datetime) -> datetime | None:
-    """Look two slots back, then walk forward, so that both directions agree in a night of clock change."""
-    found: datetime | None = None
-    for steps, local in enumerate(_cron(schedule, at + timedelta(seconds=1), reverse=True)):
-        before = local.astimezone(UTC) - TICK
-        for slot in _cron_slots(schedule, before):
+    """Look back, then walk forward from there: in a night of clock change only the way forward is exact."""
+    backwards = _cron(schedule, at + timedelta(seconds=1), reverse=True)
+    for local in islice(backwards, 4):
+        found: datetime | None = None
+        for slot in _cron_slots(schedule, local.astimezone(UTC) - TICK):
             if slot > at:
                 break
             found = slot
-        if found is not None or steps >= 3:
+        if found is not None:
             return found
-    return found
+    return None
