@@ -1,5 +1,5 @@
--- Watchers with their owner and what they last saw. `age` and `lag` are seconds since the owner's last observation and
--- since it was claimed. $1 asset or null, $2 active or null = any, $3 limit.
+-- Watchers with their owner and what they last saw. `lag` is the seconds since the last observation, or since the claim if
+-- there is none. $1 asset or null, $2 active or null = any, $3 limit.
 select w.id, a.name as asset, w.name as watcher, w.mode, w.owner, w.term, w.cursor, w.last_observation, w.last_event_at,
        w.last_error, w.last_error_at, w.next_try_at, w.strikes, w.active, w.classpath, w.lease_until, w.claimed_at,
        w.owner is not null and w.lease_until > clock_timestamp() as held, w.next_try_at > clock_timestamp() as waiting,

@@ -1,0 +1,117 @@
+"""`onceflow assets`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, BinaryIO
+
+import click
+
+from onceflow.cli.options import JsonValue
+from onceflow.cli.output import Column, JsonList, output_option, print_json, show, when
+from onceflow.cli.session import connected, run, wake, who
+from onceflow.model.errors import OnceflowError
+from onceflow.queries.assets import stream_assets
+
+
+@click.group()
+def assets() -> None:
+    """Assets: named things that change."""
+
+
+COLUMNS = (
+    Column("ASSET", "name"),
+    Column("URI", "uri"),
+    Column("EVENTS", "events"),
+    Column("LAST EVENT (UTC)", when("last_event_at")),
+    Column("CONSUMERS", "consumers"),
+    Column("WATCHERS", "watchers"),
+    Column("ACTIVE", "active"),
+)
+
+
+@assets.command("list")
+@click.option(
+    "--active/--removed", default=None, help="Only assets that a DAG file names, or that none names any more."
+)
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
+@output_option
+def list_command(active: bool | None, limit: int | None, output: str) -> None:
+    """List assets, who consumes them and who watches them."""
+
+    async def work() -> None:
+        async with connected() as database:
+            await show(stream_assets(database, active=active, limit=limit), COLUMNS, output, "no assets")
+
+    run(work())
+
+
+@assets.command("emit")
+@click.argument("asset", required=False)
+@click.option("--key", help="The identity of the change: the same key again is the same change.")
+@click.option("--extra", type=JsonValue(), help="What is known of the change, JSON.")
+@click.option(
+    "--from",
+    "lines",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="Emit many: JSON lines of asset, key, extra; - is stdin.",
+)
+@output_option
+def emit_command(asset: str | None, key: str | None, extra: Any, lines: BinaryIO | None, output: str) -> None:
+    """Say that ASSET (a name or URI) changed. It returns once the change is stored.
+
+    With --from, every line is an object with `key` and `extra`, both optional, and `asset` unless ASSET is given.
+    """
+    if lines is None:
+        if asset is None:
+            raise click.UsageError("name an asset, or give many changes with --from")
+        run(_emit_one(asset, key, extra, output))
+        return
+    if key is not None or extra is not None:
+        raise click.UsageError("--key and --extra belong to one change; with --from every line has its own")
+    run(_emit_lines(asset, lines, output))
+
+
+async def _emit_one(asset: str, key: str | None, extra: Any, output: str) -> None:
+    from onceflow.store.emit import change, emit
+
+    one = change(asset, key, extra)
+    async with connected() as database:
+        [answer] = await emit(database, [one], who())
+        await wake(database, "delivery")
+    if output == "json":
+        print_json({"asset": asset, "key": key, "event_id": answer.event_id, "status": answer.status})
+    elif answer.status == "duplicate":
+        click.echo(f"known already: event {answer.event_id}, one more witness")
+    else:
+        click.echo(f"stored: event {answer.event_id}")
+
+
+async def _emit_lines(asset: str | None, lines: BinaryIO, output: str) -> None:
+    from onceflow.cli.emit import LineEmitter, read_batches
+
+    writer = JsonList()
+    async with connected() as database:
+
+        async def stored(answers: list[dict[str, Any]]) -> None:
+            await wake(database, "delivery")
+            if output == "json":
+                for answer in answers:
+                    writer.add(answer)
+
+        emitter = LineEmitter(database, asset, who(), stored)
+        try:
+            await emitter.run(read_batches(lines))
+        except OnceflowError as error:
+            kept = _summary(emitter.counts)
+            error.remedy = "; ".join(part for part in (error.remedy, f"what stood before it stays: {kept}") if part)
+            raise
+        finally:
+            if output == "json":
+                writer.end()
+    click.echo(_summary(emitter.counts), err=output == "json")
+
+
+def _summary(counts: Counter[str]) -> str:
+    return f"{counts['stored'] + counts['repeated']} stored, {counts['duplicate']} known already"

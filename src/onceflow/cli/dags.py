@@ -1,0 +1,172 @@
+"""`onceflow dags`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+import click
+
+from onceflow.cli.options import JsonValue, Moment
+from onceflow.cli.output import Column, output_option, print_json, print_json_list, show, table, when
+from onceflow.cli.session import connected, run, wake, who
+from onceflow.queries.dags import DagFilter, list_dags, no_such_dag, show_dag, stream_errors
+from onceflow.queries.rows import Row
+from onceflow.store.database import Database
+
+
+@click.group()
+def dags() -> None:
+    """DAGs: pipelines of tasks with a schedule."""
+
+
+def _status(row: Row) -> str:
+    if not row["active"]:
+        return "removed"
+    state = "paused" if row["paused"] else "active"
+    return f"{state}, file broken" if row["broken"] else state
+
+
+COLUMNS = (
+    Column("DAG", "dag_id"),
+    Column("STATUS", _status),
+    Column("SCHEDULE", "schedule_text"),
+    Column("QUEUED", "queued"),
+    Column("RUNNING", "running"),
+    Column("WAITING EVENTS", "open_deliveries"),
+    Column("LAST RUN (UTC)", when("last_run_at")),
+    Column("LAST STATE", "last_run_state"),
+    Column("FILE", "file"),
+)
+
+
+@dags.command("list")
+@click.option("--like", metavar="TEXT", help="Only DAGs whose dag_id contains this.")
+@click.option("--active/--removed", default=None, help="Only DAGs that have a file, or have none any more.")
+@click.option("--paused/--unpaused", default=None, help="Only paused DAGs, or only others.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
+@output_option
+def list_command(like: str | None, active: bool | None, paused: bool | None, limit: int | None, output: str) -> None:
+    """List DAGs with what is going on in them."""
+
+    async def work() -> None:
+        async with connected() as database:
+            found = await list_dags(database, DagFilter(like=like, active=active, paused=paused), limit=limit)
+        if output == "json":
+            print_json_list(found.rows)
+        else:
+            table(found.rows, COLUMNS, "no DAGs; `onceflow dags errors` lists files that cannot be read")
+
+    run(work())
+
+
+@dags.command("show")
+@click.argument("dag_id")
+@output_option
+def show_command(dag_id: str, output: str) -> None:
+    """Show a DAG: its tasks, what it consumes, its last judgement."""
+
+    async def work() -> Row:
+        async with connected() as database:
+            return await show_dag(database, dag_id)
+
+    shown = run(work())
+    if output == "json":
+        print_json(shown)
+        return
+    table([shown], COLUMNS)
+    if shown["description"]:
+        click.echo(f"\n{shown['description']}")
+    click.echo("")
+    table(
+        shown["tasks"],
+        (Column("TASK", "task_id"), Column("KIND", "operator"), Column("AFTER", "upstream")),
+        "no tasks",
+    )
+
+
+@dags.command("trigger")
+@click.argument("dag_id")
+@click.option("--conf", type=JsonValue(object_only=True), help="The run's configuration, a JSON object.")
+@click.option("--logical-date", type=Moment(), help="The run's logical date; none if not given.")
+@output_option
+def trigger_command(dag_id: str, conf: dict[str, Any] | None, logical_date: datetime | None, output: str) -> None:
+    """Start a run by hand."""
+    from onceflow.store.runs import create_manual
+
+    async def work() -> None:
+        async with connected() as database:
+            made = await create_manual(database, dag_id, conf=conf, logical_date=logical_date, by=who())
+            if made is None:
+                raise await no_such_dag(database, dag_id)
+            await wake(database, "run", "dag")
+        if output == "json":
+            print_json({"dag_id": dag_id, "run_id": made.run_id, "state": "queued", "paused": made.paused})
+            return
+        click.echo(made.run_id)
+        if made.paused:
+            click.echo(f"the DAG is paused: the run stays queued until `onceflow dags unpause {dag_id}`", err=True)
+
+    run(work())
+
+
+def _switch(dag_id: str, change: Callable[[Database, str], Awaitable[Any]], output: str) -> None:
+    async def work() -> None:
+        async with connected() as database:
+            changed = await change(database, dag_id)
+            if changed is None:
+                raise await no_such_dag(database, dag_id)
+            await wake(database, "delivery", "run", "dag")
+        if output == "json":
+            print_json(asdict(changed))
+            return
+        click.echo(f"{dag_id} is {'paused' if changed.paused else 'not paused'}")
+        if changed.released:
+            click.echo(f"{changed.released} events that were held are pending again")
+        if not changed.active:
+            click.echo("note: no DAG file defines it any more", err=True)
+
+    run(work())
+
+
+@dags.command("pause")
+@click.argument("dag_id")
+@output_option
+def pause_command(dag_id: str, output: str) -> None:
+    """Pause a DAG: queued runs do not start, its events are held for it."""
+    from onceflow.store.dags import pause
+
+    _switch(dag_id, pause, output)
+
+
+@dags.command("unpause")
+@click.argument("dag_id")
+@output_option
+def unpause_command(dag_id: str, output: str) -> None:
+    """Let a paused DAG run again, with the events that were held for it."""
+    from onceflow.store.dags import unpause
+
+    _switch(dag_id, unpause, output)
+
+
+ERROR_COLUMNS = (
+    Column("WHERE", lambda row: row["failure"].get("where") or row["path"]),
+    Column("ERROR", lambda row: row["failure"].get("message", "")),
+    Column("REMEDY", lambda row: row["failure"].get("remedy", "")),
+    Column("DAGS KEPT", "dags"),
+)
+
+
+@dags.command("errors")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
+@output_option
+def errors_command(limit: int | None, output: str) -> None:
+    """List DAG files that cannot be read, with the place and what to do. Exit code 0 in any case."""
+
+    async def work() -> None:
+        async with connected() as database:
+            await show(stream_errors(database, limit), ERROR_COLUMNS, output, "every DAG file could be read")
+
+    run(work())

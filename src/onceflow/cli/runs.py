@@ -1,0 +1,101 @@
+"""`onceflow runs`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+
+from onceflow.cli.options import Moment
+from onceflow.cli.output import Column, limit_option, output_option, print_json, show_newest, table, when
+from onceflow.cli.session import connected, run
+from onceflow.queries.rows import collect
+from onceflow.queries.runs import RunFilter, show_run, stream_runs
+from onceflow.queries.tasks import list_attempts, stream_tasks
+
+
+@click.group()
+def runs() -> None:
+    """Runs of DAGs."""
+
+
+COLUMNS = (
+    Column("DAG", "dag_id"),
+    Column("RUN", "run_id"),
+    Column("STATE", "state"),
+    Column("CREATED (UTC)", when("created_at")),
+    Column("STARTED", when("started_at")),
+    Column("FINISHED", when("finished_at")),
+    Column("EVENTS", lambda row: len(row["events"]) if row["run_type"] == "asset_triggered" else ""),
+)
+TASK_COLUMNS = (
+    Column("TASK", lambda row: row["task_id"] + (f"[{row['map_index']}]" if row["map_index"] >= 0 else "")),
+    Column("STATE", "state"),
+    Column("ATTEMPT", "attempt"),
+    Column("OUTCOME", "outcome"),
+    Column("STARTED (UTC)", when("started_at")),
+    Column("FINISHED", when("finished_at")),
+    Column("ERROR", lambda row: (row["error"] or {}).get("message", "")),
+)
+
+
+@runs.command("list")
+@click.argument("dag_id", required=False)
+@click.option("--state", type=click.Choice(["queued", "running", "success", "failed"]), help="Only this state.")
+@click.option(
+    "--type", "run_type", type=click.Choice(["asset_triggered", "scheduled", "manual"]), help="Only this type."
+)
+@click.option("--since", type=Moment(), help="Created at this time or later.")
+@click.option("--until", type=Moment(), help="Created at this time or earlier.")
+@limit_option
+@output_option
+def list_command(
+    *,
+    dag_id: str | None,
+    state: str | None,
+    run_type: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    limit: int | None,
+    output: str,
+) -> None:
+    """List runs, of all DAGs or of one, in the order of their creation, with the events they consumed."""
+    chosen = RunFilter(dag_id=dag_id, state=state, run_type=run_type, since=since, until=until)
+
+    async def work() -> None:
+        async with connected() as database:
+            await show_newest(
+                lambda newest, count: stream_runs(database, chosen, newest=newest, limit=count),
+                COLUMNS,
+                output,
+                limit,
+                "no runs",
+            )
+
+    run(work())
+
+
+@runs.command("show")
+@click.argument("dag_id")
+@click.argument("run_id")
+@output_option
+def show_command(dag_id: str, run_id: str, output: str) -> None:
+    """Show a run with its tasks and every attempt."""
+
+    async def work() -> None:
+        async with connected() as database:
+            shown = await show_run(database, dag_id, run_id)
+            tasks = await collect(stream_tasks(database, dag_id, run_id))
+            attempts = await list_attempts(database, dag_id, run_id)
+        if output == "json":
+            print_json(shown | {"tasks": tasks, "attempts": attempts})
+            return
+        table([shown], COLUMNS)
+        if shown["end_reason"]:
+            click.echo(f"ended because: {shown['end_reason']}")
+        if shown["conf"]:
+            click.echo(f"conf: {shown['conf']}")
+        click.echo("")
+        table(tasks, TASK_COLUMNS, "no tasks yet: they are made when the run starts")
+
+    run(work())

@@ -1,0 +1,51 @@
+"""Runs, as people see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from onceflow.model.errors import NotFoundError
+from onceflow.queries.rows import Page, Row, Rows, page, stream
+from onceflow.store.database import Database
+
+
+@dataclass(frozen=True)
+class RunFilter:
+    """Which runs; None is any."""
+
+    dag_id: str | None = None
+    state: str | None = None
+    run_type: str | None = None
+    run_id: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def arguments(self) -> tuple[Any, ...]:
+        return self.dag_id, self.state, self.run_type, self.run_id, self.since, self.until
+
+
+ANY = RunFilter()
+
+
+def stream_runs(database: Database, chosen: RunFilter = ANY, *, newest: bool = False, limit: int | None = None) -> Rows:
+    """Runs with the ids of the events they consumed, in the order in which they were created, or newest first."""
+    return stream(database, "runs/list", *chosen.arguments(), newest, limit, 0)
+
+
+async def list_runs(
+    database: Database, chosen: RunFilter = ANY, *, newest: bool = False, limit: int | None = None, offset: int = 0
+) -> Page:
+    """A page of runs."""
+    return await page(database, "runs/list", *chosen.arguments(), newest, limit, offset)
+
+
+async def show_run(database: Database, dag_id: str, run_id: str) -> Row:
+    """One run as it is listed. Raises NotFoundError."""
+    found = await list_runs(database, RunFilter(dag_id=dag_id, run_id=run_id))
+    if not found.rows:
+        raise NotFoundError(
+            f"DAG {dag_id!r} has no run {run_id!r}", remedy=f"`onceflow runs list {dag_id}` lists its runs"
+        )
+    return found.rows[0]

@@ -1,0 +1,49 @@
+"""`onceflow verify`: whether what is stored keeps the promise. Every check is one statement over whole tables.
+
+Each statement sees one snapshot, and every transaction of ours leaves all of them without a row, so `verify` may run at
+any time. What a check means is the first line of its file under `store/sql/verify/`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onceflow.queries.rows import collect, plain, stream
+from onceflow.store import statements
+from onceflow.store.database import Database
+
+SHOWN = 100
+"""Violations shown of each kind."""
+
+
+def checks() -> list[str]:
+    """The kinds of violation, in order."""
+    return [n.partition("/")[2] for n in statements.names() if n.startswith("verify/") and n != "verify/counts"]
+
+
+async def verify(database: Database) -> dict[str, Any]:
+    """Check everything: `ok`, the counts `events`, `deliveries`, `runs`, `by_disposition`, and the list `violations`.
+
+    A violation has its `kind`, its `meaning`, and the ids it is about; at most SHOWN of a kind are listed.
+    """
+    [counted] = await database.fetch("verify/counts")
+    counts = plain(counted)
+    violations = []
+    for kind in checks():
+        meaning = _meaning(kind)
+        for row in await collect(stream(database, f"verify/{kind}", SHOWN)):
+            violations.append({"kind": kind, "meaning": meaning} | row)
+    return {
+        "ok": not violations,
+        "events": counts["events"],
+        "deliveries": counts["deliveries"],
+        "runs": counts["runs"],
+        "by_disposition": counts["by_disposition"] or {},
+        "checks": len(checks()),
+        "violations": violations,
+    }
+
+
+def _meaning(kind: str) -> str:
+    first = statements.text(f"verify/{kind}").partition("\n")[0]
+    return first.removeprefix("-- ").partition(" $1")[0]

@@ -1,0 +1,190 @@
+"""Listings of the real command: their fields, their completeness, their form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from onceflow.store.database import Database
+from people import World, listed, onceflow
+
+ORDERS = ["asset", "orders"]
+
+
+@pytest.fixture
+async def world(database: Database) -> AsyncIterator[World]:
+    world = await World.open(database)
+    yield world
+    await world.close()
+
+
+async def test_events(world: World, database_url: str) -> None:
+    """airflow #48482, #49345: every run of an event is listed; payload and origin are kept as they were given."""
+    await world.dag("report", ORDERS)
+    await world.dag("archive", ORDERS)
+    first = await world.emit("orders", "a", {"rows": 3, "note": "ü"})
+    await world.emit("orders", "a", {"rows": 3, "note": "ü"})
+    second = await world.emit("orders")
+    await world.judge("report")
+    seen, other = listed(database_url, "events", "list")
+    assert [seen["id"], other["id"]] == [first, second]
+    assert {k: seen[k] for k in ("asset", "key", "witnesses", "seq", "extra", "source")} == {
+        "asset": "orders",
+        "key": "a",
+        "witnesses": 2,
+        "seq": 1,
+        "extra": {"rows": 3, "note": "ü"},
+        "source": {"kind": "test"},
+    }
+    assert other["key"] is None and other["witnesses"] == 1
+    archive, report = seen["deliveries"]
+    assert archive == {"dag_id": "archive", "disposition": "pending", "run_id": None, "reason": None}
+    assert (report["dag_id"], report["disposition"]) == ("report", "started")
+    [run, _] = listed(database_url, "runs", "list", "report")
+    assert report["run_id"] == run["run_id"]
+    assert seen["created_at"].endswith("Z") and len(seen["created_at"]) == 27
+
+
+async def test_event_filters(world: World, database_url: str) -> None:
+    """airflow #53053: events by asset, key, consumer, disposition and time."""
+    await world.dag("report", ORDERS)
+    await world.asset("prices", "s3://prices")
+    first, second, third = [
+        await world.emit("orders", "a"),
+        await world.emit("orders", "b"),
+        await world.emit("prices"),
+    ]
+    await world.judge("report")
+    at = {e["id"]: e["created_at"] for e in listed(database_url, "events", "list")}
+
+    def ids(*arguments: str) -> list[int]:
+        return [e["id"] for e in listed(database_url, "events", "list", *arguments)]
+
+    assert ids("--asset", "s3://prices") == [third]
+    assert ids("--key", "b") == [second]
+    assert ids("--dag", "report") == [first, second]
+    assert ids("--disposition", "open") == []
+    assert ids("--disposition", "started", "--limit", "1") == [second]
+    assert ids("--since", at[second]) == [second, third]
+    assert ids("--until", at[second]) == [first, second]
+    assert ids("--source", "cli") == []
+
+
+async def test_runs(world: World, database_url: str) -> None:
+    """airflow #52230: a run's events are listed in the order of their commit."""
+    await world.dag("join", ["and", [ORDERS, ["asset", "prices"]]], policy="all")
+    events = [await world.emit("orders"), await world.emit("orders"), await world.emit("prices")]
+    [run] = await world.judge("join")
+    await world.start(run)
+    await world.finish(run)
+    [seen] = listed(database_url, "runs", "list")
+    assert seen["events"] == events
+    assert (seen["dag_id"], seen["run_type"], seen["state"]) == ("join", "asset_triggered", "success")
+    assert seen["run_id"].startswith("asset_triggered__")
+    assert seen["created_at"] <= seen["started_at"] <= seen["finished_at"]
+    shown = json.loads(onceflow(database_url, "runs", "show", "join", seen["run_id"], "-o", "json").stdout)
+    assert [t["task_id"] for t in shown["tasks"]] == ["work"]
+    assert [(a["number"], a["outcome"]) for a in shown["attempts"]] == [(1, "success")]
+    assert [t["state"] for t in listed(database_url, "tasks", "list", "join", seen["run_id"])] == ["success"]
+
+
+async def test_json_is_complete_unless_limited(world: World, database_url: str) -> None:
+    await world.asset("orders")
+    lines = "\n".join(json.dumps({"key": str(n)}) for n in range(1205))
+    assert onceflow(database_url, "assets", "emit", "orders", "--from", "-", given=lines).returncode == 0
+    everything = listed(database_url, "events", "list")
+    assert [e["key"] for e in everything] == [str(n) for n in range(1205)]
+    assert [e["key"] for e in listed(database_url, "events", "list", "--limit", "2")] == ["1203", "1204"]
+    shown = onceflow(database_url, "events", "list")
+    assert len(shown.stdout.splitlines()) == 101
+    assert "newest 100" in shown.stderr
+
+
+async def test_tables_are_lines_without_control_characters(world: World, database_url: str) -> None:
+    await world.dag("report", ORDERS)
+    await world.emit("orders", "[bold]" + "x" * 200 + "\x1b[2J")
+    shown = onceflow(database_url, "events", "list")
+    assert shown.returncode == 0
+    [_, line] = shown.stdout.splitlines()
+    assert "[bold]" + "x" * 200 in line and "\x1b" not in line
+    assert "1 pending" in line
+
+
+async def test_empty_listings(database_url: str) -> None:
+    for command in (
+        *(["events", "list"], ["runs", "list"], ["tasks", "list"], ["dags", "list"], ["dags", "errors"]),
+        *(["assets", "list"], ["watchers"], ["processes"]),
+    ):
+        assert listed(database_url, *command) == []
+        assert onceflow(database_url, *command).returncode == 0
+
+
+async def test_dags(world: World, database_url: str) -> None:
+    await world.dag("report", ORDERS, description="Daily numbers", tags=("finance",))
+    await world.dag("manual", paused=True)
+    await world.emit("orders")
+    [manual, report] = listed(database_url, "dags", "list")
+    assert (manual["dag_id"], manual["paused"], manual["schedule_text"]) == ("manual", True, "none")
+    assert (report["schedule_text"], report["open_deliveries"], report["tags"]) == ("orders (each)", 1, ["finance"])
+    assert report["lag"] >= 0
+    assert [d["dag_id"] for d in listed(database_url, "dags", "list", "--paused")] == ["manual"]
+    shown = json.loads(onceflow(database_url, "dags", "show", "report", "-o", "json").stdout)
+    assert [t["task_id"] for t in shown["tasks"]] == ["work"]
+    assert shown["subscriptions"] == [{"asset": "orders", "from_seq": 1, "until_seq": None, "asset_seq": 1}]
+    missing = onceflow(database_url, "dags", "show", "reprot")
+    assert missing.returncode == 1
+    assert "there is no DAG 'reprot'" in missing.stderr and "report" in missing.stderr
+
+
+async def test_dag_errors(world: World, database_url: str) -> None:
+    await world.dag("report", ORDERS)
+    failure = {"path": "report.py", "code": "bad_dag", "message": "broken", "where": "report.py:3", "remedy": "mend it"}
+    await world.sql.execute("update dag_file set failure = $1", json.dumps(failure))
+    [seen] = listed(database_url, "dags", "errors")
+    assert seen["failure"] == failure and seen["dags"] == ["report"]
+    assert "report.py:3" in onceflow(database_url, "dags", "errors").stdout
+    assert "file broken" in onceflow(database_url, "dags", "list").stdout
+
+
+async def test_assets(world: World, database_url: str) -> None:
+    await world.dag("report", ORDERS)
+    await world.emit("orders")
+    [seen] = listed(database_url, "assets", "list")
+    assert (seen["name"], seen["events"], seen["consumers"], seen["watchers"]) == ("orders", 1, ["report"], [])
+
+
+async def test_watchers(world: World, database_url: str) -> None:
+    """airflow #55317, #64617: who watches, since when nothing was seen, and a watcher that nobody owns is plain to see."""
+    asset = await world.asset("orders")
+    await world.sql.execute(
+        "insert into watcher (asset_id, name, classpath, kwargs, definition, cursor) values ($1, 'poll', 'x.Y', '{}', 'd', '7')",
+        asset,
+    )
+    [seen] = listed(database_url, "watchers")
+    assert (seen["asset"], seen["watcher"], seen["mode"], seen["state"]) == ("orders", "poll", "single", "unowned")
+    assert (seen["owner"], seen["term"], seen["cursor"], seen["last_observation"], seen["next_try_at"]) == (
+        *(None, 0, 7, None, None),
+    )
+    await world.sql.execute(
+        "update watcher set owner = $1, term = 3, lease_until = clock_timestamp() + interval '1 hour', strikes = 2, "
+        "claimed_at = clock_timestamp(), last_error = $2, next_try_at = clock_timestamp() + interval '1 hour'",
+        *("00000000-0000-0000-0000-000000000001", json.dumps({"message": "no route"})),
+    )
+    [seen] = listed(database_url, "watchers")
+    assert seen["state"] == "backing off" and seen["last_error"] == {"message": "no route"} and seen["strikes"] == 2
+    assert seen["owner"] == "00000000-0000-0000-0000-000000000001" and seen["lag"] >= 0
+    assert "no route" in onceflow(database_url, "watchers").stdout
+
+
+async def test_processes(world: World, database_url: str) -> None:
+    await world.sql.execute(
+        "insert into process (id, kind, host, pid, parent_pid, version, lease_until) values "
+        "('00000000-0000-0000-0000-000000000001', 'scheduler', 'h', 10, 9, '1', clock_timestamp() + interval '1 hour'), "
+        "('00000000-0000-0000-0000-000000000002', 'worker', 'h', 11, 9, '1', clock_timestamp() - interval '1 hour')"
+    )
+    running, silent = listed(database_url, "processes")
+    assert list(running)[:8] == ["id", "kind", "host", "pid", "parent_pid", "started_at", "last_seen", "state"]
+    assert (running["state"], silent["state"]) == ("running", "silent")
+    assert [p["kind"] for p in listed(database_url, "processes", "--kind", "worker")] == ["worker"]
