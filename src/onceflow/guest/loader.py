@@ -69,6 +69,7 @@ def load_file(path: str, dag_folder: str | Path, source: bytes | None = None) ->
 
     Raises whatever the file raises (SyntaxError included).
     """
+    prepare(dag_folder)
     full = Path(dag_folder).absolute() / path
     name = module_name(path)
     loader = KeptSource(name, full, source)
@@ -94,6 +95,7 @@ def load_class(classpath: str, file: str, dag_folder: str | Path) -> type[Any]:
 
     Raises DagError if there is no such class, and whatever the import of its module raises.
     """
+    prepare(dag_folder)
     module_path, _, name = classpath.rpartition(".")
     if file:
         module = _loaded(file, dag_folder) or load_file(file, dag_folder).module

@@ -29,8 +29,9 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 import onceflow
+from onceflow.guest import lifeline
 from onceflow.guest.channel import pack, recv, send, write
-from onceflow.guest.loader import load_file, prepare
+from onceflow.guest.loader import load_file
 from onceflow.model.dagspec import FileSpec, ParseFailure
 from onceflow.model.serialize import to_json
 from onceflow.parse.failure import failure_of, last_line_in
@@ -55,6 +56,7 @@ class Job:
 
 def main() -> None:
     """Serve requests until stdin closes."""
+    lifeline.die_with_parent(os.getppid())
     requests, replies = _take_streams()
     _warm_up()
     while True:
@@ -99,8 +101,10 @@ def _in_child(job: Job) -> dict[str, Any]:
     with tempfile.TemporaryFile() as printed:
         sys.stdout.flush()
         sys.stderr.flush()
+        parent = os.getpid()
         pid = os.fork()
         if pid == 0:
+            lifeline.die_with_parent(parent)
             os.close(reader)
             _child(job, writer, printed)
         os.close(writer)
@@ -165,7 +169,6 @@ def _child(job: Job, writer: int, printed: IO[bytes]) -> NoReturn:
 
 def _load(job: Job) -> dict[str, Any]:
     try:
-        prepare(job.folder)
         loaded = load_file(job.path, job.folder, job.content)
         compiler = Compiler(job.folder)
         spec = compiler.file(job.path, job.digest, loaded.dags, loaded.assets)

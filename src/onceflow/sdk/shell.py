@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from collections.abc import Mapping
@@ -23,22 +24,25 @@ def run_shell(
         env=environment,
         start_new_session=True,
     )
+    with process:
+        try:
+            return _echoed(process, encoding), process.wait()
+        finally:
+            if process.poll() is None:
+                _end(process)
+
+
+def _echoed(process: subprocess.Popen[bytes], encoding: str) -> str:
+    """Print what the command prints; its last line."""
     last = ""
-    try:
-        assert process.stdout is not None
-        for line in process.stdout:
-            last = line.decode(encoding, "replace").rstrip("\r\n")
-            print(last, flush=True)
-        return last, process.wait()
-    finally:
-        if process.poll() is None:
-            _end(process)
+    for line in process.stdout or ():
+        last = line.decode(encoding, "replace").rstrip("\r\n")
+        print(last, flush=True)
+    return last
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End the command and what it started: asked first, killed after 5 s."""
-    import os
-
     for sent in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, sent)

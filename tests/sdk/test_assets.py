@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from authoring import file_of
+
+from onceflow import DAG, Asset, AssetAll, AssetAny, AssetWatcher, BaseEventTrigger, EmptyOperator, TriggerEvent
+from onceflow.model.dagspec import AssetSpec
+from onceflow.model.errors import DagError
+from onceflow.model.serialize import decode
+
+
+class Rows(BaseEventTrigger):
+    """A trigger with a cursor."""
+
+    def __init__(self, table: str, every: timedelta = timedelta(seconds=1), columns: tuple[str, ...] = ()) -> None:
+        self.arguments = {"table": table, "every": every, "columns": columns}
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return f"{__name__}.Rows", self.arguments
+
+    async def run(self) -> AsyncIterator[Any]:
+        yield TriggerEvent({"id": 1}, cursor=1)
+
+
+class Nameless(Rows):
+    """A trigger whose events nothing identifies."""
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return f"{__name__}.Nameless", self.arguments
+
+    async def run(self) -> AsyncIterator[Any]:
+        yield TriggerEvent({"id": 1})
+
+
+class Plain(BaseEventTrigger):
+    def __init__(self, **arguments: Any) -> None:
+        self.arguments = arguments
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return f"{__name__}.Plain", self.arguments
+
+    async def run(self) -> AsyncIterator[Any]:
+        yield TriggerEvent({"id": 1})
+
+
+class Elsewhere(Rows):
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return "triggers.Elsewhere", self.arguments
+
+
+class Forgets(Rows):
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return f"{__name__}.Forgets", {"tabel": "x"}
+
+
+def watched(trigger: Any, **asset: Any) -> Asset:
+    return Asset("orders", watchers=[AssetWatcher(name="w", trigger=trigger)], **asset)
+
+
+def stored(*assets: Asset) -> dict[str, AssetSpec]:
+    return {spec.name: spec for spec in file_of(assets=assets).assets}
+
+
+def test_an_asset_is_its_name() -> None:
+    spec = stored(Asset("orders", uri="s3://b/orders", group="table", extra={"team": "x"}, key="id"))["orders"]
+    assert (spec.uri, spec.group, spec.extra, spec.key) == ("s3://b/orders", "table", {"team": "x"}, "id")
+    assert spec.where.startswith(__file__)
+    assert Asset("orders") == Asset("orders", uri="s3://b/orders")
+    assert Asset(uri="s3://b/x").name == "s3://b/x" == Asset("s3://b/x").uri
+
+
+def test_conditions_nest_and_flatten() -> None:
+    a, b, c = Asset("a"), Asset("b"), Asset("c")
+    assert (a & b & c).condition() == AssetAll(a, b, c).condition()
+    assert (a | b | c).condition() == AssetAny(a, b, c).condition()
+    assert ((a | b) & c).condition() == ["and", [["or", [["asset", "a"], ["asset", "b"]]], ["asset", "c"]]]
+    assert AssetAll(a).condition() == ["asset", "a"]
+    for wrong in (lambda: AssetAll(a, "b"), lambda: AssetAny()):
+        with pytest.raises(DagError):
+            wrong()
+
+
+def test_a_watcher_is_a_class_and_its_arguments() -> None:
+    trigger = Rows("t", timedelta(minutes=1), ("x", "y"))
+    [spec] = stored(watched(trigger))["orders"].watchers
+    assert (spec.name, spec.classpath, spec.file) == ("w", f"{__name__}.Rows", "")
+    assert decode(spec.kwargs) == trigger.arguments
+
+
+@pytest.mark.parametrize("trigger", [Rows, "Rows", None, object(), EmptyOperator])
+def test_what_is_no_event_trigger_is_refused(trigger: object) -> None:
+    with pytest.raises(DagError, match="no event trigger") as refused:
+        watched(trigger)
+    assert refused.value.where.startswith(__file__)
+    assert "BaseEventTrigger" in refused.value.remedy
+
+
+def test_a_trigger_as_watcher_is_refused() -> None:
+    with pytest.raises(DagError, match="watcher") as refused:
+        Asset("orders", watchers=[Rows("t")])
+    assert "AssetWatcher" in refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("trigger", "words"),
+    [
+        (Elsewhere("t"), "test_assets.Elsewhere"),
+        (Forgets("t"), "arguments that it does not take"),
+        (Plain(client=object()), "cannot be stored"),
+        (Plain(rate=float("nan")), "cannot be stored"),
+    ],
+)
+def test_a_trigger_that_could_not_be_rebuilt_is_told_at_parse(trigger: Any, words: str) -> None:
+    with pytest.raises(DagError, match=words) as refused:
+        file_of(assets=[watched(trigger)])
+    assert refused.value.where.startswith(__file__)
+
+
+def test_a_trigger_inside_a_function_is_refused() -> None:
+    class Local(Rows):
+        pass
+
+    with pytest.raises(DagError, match="inside a function"):
+        file_of(assets=[watched(Local("t"))])
+
+
+def test_a_watcher_without_identity_is_told() -> None:
+    assert not file_of(assets=[watched(Rows("t"))]).warnings
+    assert not file_of(assets=[watched(Plain(), key="id")]).warnings
+    [warning] = file_of(assets=[watched(Plain())]).warnings
+    assert "neither a key nor a cursor" in warning and __file__ in warning
+
+
+def test_a_trigger_may_say_that_it_has_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Plain, "has_identity", True, raising=False)
+    assert not file_of(assets=[watched(Plain())]).warnings
+
+
+def test_declarations_of_one_asset_are_joined() -> None:
+    made = DAG("d", schedule=Asset("orders", key="id"))
+    with made:
+        EmptyOperator(task_id="t", outlets=[Asset("orders", uri="s3://o"), Asset("sums")], inlets=[Asset("prices")])
+    specs = {spec.name: spec for spec in file_of(made, assets=[watched(Rows("t"))]).assets}
+    assert list(specs) == ["orders", "sums", "prices"]
+    assert (specs["orders"].key, specs["orders"].uri, len(specs["orders"].watchers)) == ("id", "s3://o", 1)
+
+
+@pytest.mark.parametrize(
+    ("assets", "words"),
+    [
+        ([Asset("a", uri="s3://x"), Asset("b", uri="s3://x")], "one URI"),
+        ([Asset("a", uri="s3://x"), Asset("s3://x")], "URI of asset 'a' as its name"),
+        ([Asset("s3://x"), Asset("a", uri="s3://x")], "URI of asset 'a' as its name"),
+        ([Asset("a", uri="s3://x"), Asset("a", uri="s3://y")], "has the uri"),
+        ([Asset("a", key="id"), Asset("a", key="sha")], "has the key"),
+        ([watched(Rows("t")), watched(Rows("other"))], "two different watchers named 'w'"),
+        ([Asset("a", extra={"x": object()})], "cannot be stored"),
+    ],
+)
+def test_contradictions_are_told_with_both_places(assets: list[Asset], words: str) -> None:
+    with pytest.raises(DagError, match=words) as refused:
+        file_of(assets=assets)
+    assert refused.value.where.startswith(__file__)
+    assert refused.value.remedy
+
+
+@pytest.mark.parametrize("name", ["", "  ", 5, "x" * 2000])
+def test_a_name_is_a_text(name: object) -> None:
+    with pytest.raises(DagError, match="an asset's name"):
+        Asset(name)
