@@ -10,8 +10,8 @@ one, the name of its zone.
 
 from __future__ import annotations
 
-import base64
 import json
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from math import isfinite
@@ -154,7 +154,7 @@ def _encode_tagged(value: Any, depth: int) -> dict[str, Any]:
         # The base class's own division: a subclass may count days and seconds in its own way (pendulum's does).
         return {TAG: "timedelta", "value": timedelta.__floordiv__(value, MICROSECOND)}
     if isinstance(value, bytes):
-        return {TAG: "bytes", "value": base64.b64encode(value).decode("ascii")}
+        return {TAG: "bytes", "value": b2a_base64(value, newline=False).decode("ascii")}
     kind = type(value)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     raise _Refused(f"a {name} has no JSON form")
@@ -220,7 +220,7 @@ FROM_TAG: dict[str, Callable[[Any, int], Any]] = {
     "tuple": lambda value, depth: tuple(_decode_items(value, depth)),
     "set": lambda value, depth: set(_decode_items(value, depth)),
     "frozenset": lambda value, depth: frozenset(_decode_items(value, depth)),
-    "bytes": lambda value, depth: base64.b64decode(value, validate=True),
+    "bytes": lambda value, depth: a2b_base64(value, strict_mode=True),
     "date": lambda value, depth: date.fromisoformat(value),
     "timedelta": lambda value, depth: timedelta(microseconds=value),
 }

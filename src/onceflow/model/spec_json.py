@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -76,6 +75,8 @@ def failure_from_json(value: Mapping[str, Any]) -> ParseFailure:
 
 def spec_hash(dag: DagSpec) -> str:
     """Hex BLAKE2b-128 of what the DAG says, wherever in its file it says so: every `where` is left out."""
+    import hashlib  # loads OpenSSL, and guests that only read specs need none
+
     value = to_json(dag)
     del value["where"]
     for task in value["tasks"]:

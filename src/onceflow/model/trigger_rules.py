@@ -12,8 +12,8 @@ ever (an upstream task was removed), every rule here decides once all upstream t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from onceflow.model.states import TaskState, TriggerRule
 
@@ -26,30 +26,38 @@ FAILED = TaskState.FAILED
 Decision = TaskState | None
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(NamedTuple):
     """How many upstream tasks there are and how those that ended did; of the setup tasks among them separately."""
 
     total: int
-    ended: int = 0
-    success: int = 0
-    failed: int = 0  # upstream_failed included
-    upstream_failed: int = 0
-    skipped: int = 0
-    setups: int = 0
-    setups_success: int = 0
-    setups_skipped: int = 0
+    ended: int
+    success: int
+    failed: int  # upstream_failed included
+    upstream_failed: int
+    skipped: int
+    setups: int
+    setups_success: int
+    setups_skipped: int
 
     @property
     def done(self) -> bool:
         return self.ended == self.total
 
 
-def tally(total: int, ended: list[TaskState]) -> Tally:
-    """Count the states of those of `total` tasks that have ended."""
+def tally(total: int, ended: list[TaskState], setups: Sequence[TaskState] = ()) -> Tally:
+    """Count the states of those of `total` tasks that have ended; `setups` are those of all setup tasks among them."""
     upstream_failed = ended.count(UPSTREAM_FAILED)
-    failed = ended.count(FAILED) + upstream_failed
-    return Tally(total, len(ended), ended.count(SUCCESS), failed, upstream_failed, ended.count(SKIPPED))
+    return Tally(
+        total,
+        len(ended),
+        ended.count(SUCCESS),
+        ended.count(FAILED) + upstream_failed,
+        upstream_failed,
+        ended.count(SKIPPED),
+        len(setups),
+        setups.count(SUCCESS),
+        setups.count(SKIPPED),
+    )
 
 
 def all_success(t: Tally) -> Decision:

@@ -119,12 +119,7 @@ def _decide(step: Step, known: Mapping[str, TaskState]) -> Decision:
             return passed
     if not ended:
         return None
-    counts = tally(len(step.upstream), ended)
-    if step.setups:
-        counts.setups = len(step.setups)
-        counts.setups_success = sum(known[t] == TaskState.SUCCESS for t in step.setups)
-        counts.setups_skipped = sum(known[t] == TaskState.SKIPPED for t in step.setups)
-    decision = step.rule(counts)
+    decision = step.rule(tally(len(step.upstream), ended, [known[t] for t in step.setups]))
     return None if passed is None and decision is READY else decision
 
 
