@@ -152,6 +152,8 @@ create table watcher (
 comment on column watcher.term is 'raised by every claim; an owner''s write begins with an update that names it';
 comment on column watcher.generation is 'raised when the definition changes, so that its owner starts it anew';
 create index watcher_owner on watcher (owner) where owner is not null;
+create index watcher_free on watcher (next_try_at) where active and owner is null;
+create index watcher_lease on watcher (lease_until) where active and owner is not null;
 
 create table watcher_declaration (
   file_id bigint not null references dag_file on delete cascade,

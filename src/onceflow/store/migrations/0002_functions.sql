@@ -32,7 +32,7 @@ begin
     update watcher w
     set cursor = coalesce(p_cursor::json, w.cursor), last_observation = coalesce(p_now, clock_timestamp()),
         last_event_at = case when cardinality(p_asset) > 0 then coalesce(p_now, clock_timestamp()) else w.last_event_at end,
-        strikes = 0
+        strikes = 0, last_error = null
     where w.id = p_watcher and w.owner = p_owner and w.term = p_term;
     if not found then
       raise exception 'watcher % is not owned by % with term %', p_watcher, p_owner, p_term using errcode = 'OF001';

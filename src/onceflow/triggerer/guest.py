@@ -1,0 +1,220 @@
+"""The triggerer's guest side: runs triggers on one event loop. Only here triggers' code runs.
+
+`python -m onceflow.triggerer.guest SOCKET MARK STACKS FOLDER`: the socket to the host, a file in shared memory where
+the watcher now running is marked, a file for stack dumps, the DAG folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import json
+import mmap
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Coroutine, Generator
+from contextvars import ContextVar
+from typing import Any
+
+from onceflow.guest import channel, lifeline
+from onceflow.guest.loader import load_class, prepare
+from onceflow.model.change import check_extra, check_key
+from onceflow.model.errors import DagError, InputError
+from onceflow.model.serialize import decode, dumps
+from onceflow.sdk.trigger import UNSET, BaseEventTrigger, Checkpoint, TriggerEvent
+
+ALIVE_SECONDS = 0.5
+MARK_BYTES = 8
+
+running_watcher: ContextVar[int] = ContextVar("running_watcher", default=0)
+
+
+class TriggerExit(Exception):
+    """A trigger tried to end its process."""
+
+
+class Marked(Coroutine[Any, Any, Any]):
+    """A coroutine that leaves its watcher's mark while it runs, so that the host can name who blocks the loop."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], mark: mmap.mmap, watcher: int) -> None:
+        self._coroutine = coroutine
+        self._mark = mark
+        self._bytes = watcher.to_bytes(MARK_BYTES, "big")
+
+    def send(self, value: Any) -> Any:
+        self._mark[:MARK_BYTES] = self._bytes
+        try:
+            result = self._coroutine.send(value)
+        except (SystemExit, KeyboardInterrupt) as error:
+            self._mark[:MARK_BYTES] = bytes(MARK_BYTES)
+            raise TriggerExit(f"the trigger tried to end its process: {error!r}") from error
+        except BaseException:
+            self._mark[:MARK_BYTES] = bytes(MARK_BYTES)
+            raise
+        self._mark[:MARK_BYTES] = bytes(MARK_BYTES)
+        return result
+
+    def throw(self, *error: Any) -> Any:
+        return self._coroutine.throw(*error)
+
+    def close(self) -> None:
+        self._coroutine.close()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._coroutine.__await__()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._coroutine, name)
+
+
+class Guest:
+    """Runs triggers as the host says, over one socket."""
+
+    def __init__(self, sock: socket.socket, mark: mmap.mmap, folder: str) -> None:
+        self._sock = sock
+        self._mark = mark
+        self._folder = folder
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._acks: dict[int, asyncio.Future[None]] = {}
+        self._observed: set[int] = set()
+
+    async def run(self) -> None:
+        """Obey the host until it closes the socket."""
+        asyncio.get_running_loop().set_task_factory(self._make_task)
+        reader, writer = await asyncio.open_connection(sock=self._sock)
+        self._writer = writer
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._tell_alive())
+            while (order := await _read(reader)) is not None:
+                self._obey(order, group)
+            os._exit(0)  # the host is gone
+
+    def _obey(self, order: dict[str, Any], group: asyncio.TaskGroup) -> None:
+        watcher = order["watcher"]
+        match order["op"]:
+            case "start":
+                token = running_watcher.set(watcher)
+                self._tasks[watcher] = group.create_task(self._drive(order))
+                running_watcher.reset(token)
+            case "stop":
+                if task := self._tasks.get(watcher):
+                    task.cancel()
+            case "ack":
+                if ack := self._acks.pop(watcher, None):
+                    ack.set_result(None)
+
+    def _make_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+        watcher = running_watcher.get()
+        if watcher and asyncio.iscoroutine(coroutine):
+            coroutine = Marked(coroutine, self._mark, watcher)
+        return asyncio.Task(coroutine, loop=loop, **options)
+
+    async def _drive(self, order: dict[str, Any]) -> None:
+        """Run one trigger to its end and tell the host how it ended."""
+        watcher, term = order["watcher"], order["term"]
+        trigger: BaseEventTrigger | None = None
+        try:
+            trigger = await self._make_trigger(order)
+            self._send({"started": watcher, "term": term})
+            number = 0
+            async for event in trigger.run():
+                number += 1
+                await self._deliver(watcher, term, number, event)
+            self._send({"ended": watcher, "term": term})
+        except asyncio.CancelledError:
+            return
+        except BaseException as error:
+            self._send({"failed": watcher, "term": term, "error": describe(error)})
+        finally:
+            self._tasks.pop(watcher, None)
+            self._acks.pop(watcher, None)
+            if trigger is not None:
+                await _clean_up(trigger)
+
+    async def _make_trigger(self, order: dict[str, Any]) -> BaseEventTrigger:
+        found = await asyncio.to_thread(load_class, order["classpath"], order["file"], self._folder)
+        trigger = found(**decode(order["kwargs"]))
+        if not isinstance(trigger, BaseEventTrigger):
+            raise DagError(
+                f"{order['classpath']} is no BaseEventTrigger", remedy="only event triggers may watch assets"
+            )
+        trigger.cursor = decode(order["cursor"])
+        trigger._report = lambda: self._observed.add(order["watcher"])
+        return trigger
+
+    async def _deliver(self, watcher: int, term: int, number: int, yielded: Any) -> None:
+        """Hand what was yielded to the host; returns once it is committed."""
+        message = batch(yielded) | {"batch": watcher, "term": term, "n": number}
+        ack = self._acks[watcher] = asyncio.get_running_loop().create_future()
+        self._send(message)
+        await self._writer.drain()
+        await ack
+
+    async def _tell_alive(self) -> None:
+        while True:
+            observed, self._observed = self._observed, set()
+            self._send({"alive": sorted(observed)})
+            await asyncio.sleep(ALIVE_SECONDS)
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._writer.write(channel.pack(message))
+
+
+def batch(yielded: Any) -> dict[str, Any]:
+    """What a trigger yielded, as a message: events (extra as JSON text, key), and the cursor's text if there is one."""
+    if isinstance(yielded, Checkpoint):
+        return {"events": [], "cursor": dumps(yielded.cursor, "cursor")}
+    events = yielded if isinstance(yielded, list) else [yielded]
+    message: dict[str, Any] = {"events": []}
+    for event in events:
+        if not isinstance(event, TriggerEvent):
+            raise InputError(
+                f"a trigger yielded {type(event).__name__}",
+                remedy="yield a TriggerEvent, a list of them or a Checkpoint",
+            )
+        extra = dumps(event.payload, "payload")
+        check_extra(extra, "payload")
+        if event.key is not None:
+            check_key(event.key, "key")
+        message["events"].append({"extra": extra, "key": event.key})
+        if event.cursor is not UNSET:
+            message["cursor"] = dumps(event.cursor, "cursor")
+    return message
+
+
+def describe(error: BaseException) -> dict[str, str]:
+    """An error as type, message and traceback."""
+    lines = traceback.format_exception(error)
+    return {"type": type(error).__name__, "message": str(error), "traceback": "".join(lines)}
+
+
+async def _clean_up(trigger: BaseEventTrigger) -> None:
+    try:
+        await asyncio.wait_for(trigger.cleanup(), 1)
+    except Exception as error:
+        print(f"cleanup of {type(trigger).__name__} failed: {error!r}", file=sys.stderr)
+
+
+async def _read(reader: asyncio.StreamReader) -> dict[str, Any] | None:
+    try:
+        length = int.from_bytes(await reader.readexactly(4), "big")
+        return json.loads(await reader.readexactly(length))
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
+
+
+def main() -> None:
+    lifeline.die_with_parent(os.getppid())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sock, mark, stacks = (int(a) for a in sys.argv[1:4])
+    faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=False)
+    prepare(sys.argv[4])
+    guest = Guest(socket.socket(fileno=sock), mmap.mmap(mark, MARK_BYTES), sys.argv[4])
+    asyncio.run(guest.run())
+
+
+if __name__ == "__main__":
+    main()

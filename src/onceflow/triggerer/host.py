@@ -1,0 +1,224 @@
+"""The watchers that this triggerer owns, and the guests in which their triggers run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from onceflow.model.clock import boot_seconds
+from onceflow.model.errors import FencedError
+from onceflow.runtime.role import Role
+from onceflow.store import watchers
+from onceflow.store.database import is_transient
+from onceflow.store.watchers import OwnedWatcher
+from onceflow.triggerer.deliver import Batch, deliver
+from onceflow.triggerer.process import BLOCKED_SECONDS, GuestProcess
+
+RESTART_SECONDS = 1.0
+WATCH_SECONDS = 0.25
+
+log = structlog.get_logger("onceflow.triggerer")
+
+
+@dataclass
+class Watch:
+    """A watcher under way in a guest."""
+
+    watcher: OwnedWatcher
+    guest: Guest
+    cursor: str | None
+    started: bool = False
+    observed: bool = False
+
+
+@dataclass(eq=False)
+class Guest:
+    """A guest process and who lives in it. `own`: it holds a single watcher that blocked others before."""
+
+    process: GuestProcess
+    own: bool
+    watches: dict[int, Watch] = field(default_factory=dict)
+
+
+class Host:
+    """Owns guests and watches; decides what a failure means for each."""
+
+    def __init__(self, role: Role) -> None:
+        self._role = role
+        self._group: asyncio.TaskGroup | None = None
+        self._guests: list[Guest] = []
+        self.watches: dict[int, Watch] = {}
+
+    def attach(self, group: asyncio.TaskGroup) -> None:
+        """The task group that owns the coroutines started here."""
+        self._group = group
+
+    def start(self, watcher: OwnedWatcher) -> None:
+        """Run the watcher's trigger from its committed cursor."""
+        own = watcher.strikes > 0
+        guest = self._open(own=True) if own else self._shared()
+        self._start_in(guest, watcher, watcher.cursor)
+
+    def drop(self, watcher: int) -> Watch | None:
+        """Stop the trigger; what it says from now on is not heard."""
+        watch = self.watches.pop(watcher, None)
+        if watch is not None:
+            watch.guest.watches.pop(watcher, None)
+            watch.guest.process.send(op="stop", watcher=watcher)
+            self._end_if_empty(watch.guest)
+        return watch
+
+    def fence(self, lost: Iterable[int]) -> None:
+        """These are no longer ours: their guests are killed, and the others in them start again."""
+        lost = set(lost)
+        for guest in {self.watches[w].guest for w in lost if w in self.watches}:
+            self._restart(guest, without=lost)
+
+    async def watch_over(self, stop: asyncio.Event) -> None:
+        """End guests whose loop stands still, and name the watcher that blocks it."""
+        last = boot_seconds()
+        while not stop.is_set():
+            await _sleep(stop, WATCH_SECONDS)
+            late = boot_seconds() - last > 4 * WATCH_SECONDS
+            last = boot_seconds()
+            if late:
+                continue  # this process stood still itself: hear the guests first
+            for guest in [g for g in self._guests if g.process.blocked]:
+                await self._end_blocked(guest)
+
+    def close(self) -> None:
+        for guest in self._guests:
+            guest.process.end()
+        self._guests.clear()
+        self.watches.clear()
+
+    def _shared(self) -> Guest:
+        for guest in self._guests:
+            if not guest.own:
+                return guest
+        return self._open(own=False)
+
+    def _open(self, *, own: bool) -> Guest:
+        guest: Guest
+        process = GuestProcess(self._role.settings, lambda m: self._heard(guest, m), lambda: self._ended(guest))
+        guest = Guest(process, own)
+        self._guests.append(guest)
+        return guest
+
+    def _start_in(self, guest: Guest, watcher: OwnedWatcher, cursor: str | None) -> None:
+        watch = guest.watches[watcher.id] = self.watches[watcher.id] = Watch(watcher, guest, cursor)
+        watch.guest.process.send(
+            op="start",
+            watcher=watcher.id,
+            term=watcher.term,
+            classpath=watcher.classpath,
+            kwargs=watcher.kwargs,
+            file=watcher.file,
+            cursor=None if cursor is None else json.loads(cursor),
+        )
+
+    def _heard(self, guest: Guest, message: dict[str, Any]) -> None:
+        if "alive" in message:
+            for watcher in message["alive"]:
+                if watch := guest.watches.get(watcher):
+                    watch.observed = True
+            return
+        kind = next(k for k in ("batch", "started", "ended", "failed") if k in message)
+        watch = guest.watches.get(message[kind])
+        if watch is None or watch.watcher.term != message["term"]:
+            return  # it was dropped meanwhile
+        if kind == "started":
+            watch.started = True
+        elif kind == "batch":
+            self._spawn(self._deliver(watch, Batch.read(message)))
+        elif kind == "failed":
+            self._spawn(self._give_up(watch, message["error"]))
+        else:
+            self._spawn(self._pause(watch))
+
+    def _spawn(self, coroutine: Any) -> None:
+        assert self._group is not None
+        self._group.create_task(coroutine)
+
+    async def _deliver(self, watch: Watch, batch: Batch) -> None:
+        try:
+            await deliver(self._role, watch.watcher, batch)
+        except FencedError:
+            self.fence([watch.watcher.id])
+            return
+        except Exception as error:
+            if is_transient(error):
+                raise  # the role ends: its lease has run out
+            await self._give_up(watch, {"type": type(error).__name__, "message": str(error), "traceback": ""})
+            return
+        watch.cursor = batch.cursor or watch.cursor
+        if self.watches.get(watch.watcher.id) is watch:
+            watch.guest.process.send(op="ack", watcher=watch.watcher.id, n=batch.number)
+
+    async def _give_up(self, watch: Watch, error: dict[str, Any]) -> None:
+        watcher = watch.watcher
+        log.warning("watcher failed", asset=watcher.asset, watcher=watcher.name, error=error["message"])
+        if self.watches.get(watcher.id) is watch:
+            self.drop(watcher.id)
+        await watchers.fail(self._role.database, self._role.id, watcher.id, watcher.term, error)
+
+    async def _pause(self, watch: Watch) -> None:
+        self.drop(watch.watcher.id)
+        watcher = watch.watcher
+        await watchers.pause(self._role.database, self._role.id, watcher.id, watcher.term, RESTART_SECONDS)
+
+    async def _end_blocked(self, guest: Guest) -> None:
+        culprit = guest.process.marked
+        stack = await guest.process.dump_stack()
+        if guest not in self._guests or not guest.process.blocked:
+            return
+        text = f"the trigger blocked the event loop for more than {BLOCKED_SECONDS:g} s"
+        error = {"type": "BlockedLoop", "message": text, "traceback": stack}
+        await self._end_with_culprits(guest, {culprit}, error)
+
+    def _ended(self, guest: Guest) -> None:
+        """A guest ended by itself: the watcher whose code ran then is to blame, or those that were just starting."""
+        if guest not in self._guests:
+            return
+        code = guest.process.exit_code()
+        culprits = {guest.process.marked} & guest.watches.keys()
+        culprits = culprits or {i for i, w in guest.watches.items() if not w.started or guest.own}
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        error = {"type": "GuestEnded", "message": f"the trigger ended its process ({how})", "traceback": ""}
+        self._spawn(self._end_with_culprits(guest, culprits, error))
+
+    async def _end_with_culprits(self, guest: Guest, culprits: set[int], error: dict[str, Any]) -> None:
+        guilty = [w for i, w in guest.watches.items() if i in culprits]
+        self._restart(guest, without=culprits)
+        for watch in guilty:
+            await self._give_up(watch, error)
+
+    def _restart(self, guest: Guest, without: set[int]) -> None:
+        """End a guest; all but some of its watchers start again in another one, from their committed cursors."""
+        if guest not in self._guests:
+            return
+        self._guests.remove(guest)
+        guest.process.end()
+        for watcher_id, watch in guest.watches.items():
+            if self.watches.get(watcher_id) is watch:
+                del self.watches[watcher_id]
+                if watcher_id not in without:
+                    target = self._open(own=True) if guest.own else self._shared()
+                    self._start_in(target, watch.watcher, watch.cursor)
+
+    def _end_if_empty(self, guest: Guest) -> None:
+        if not guest.watches and guest in self._guests:
+            self._guests.remove(guest)
+            guest.process.end()
+
+
+async def _sleep(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return
