@@ -1,4 +1,4 @@
-"""A small world of rows for tests of what people see: DAGs, events, runs and attempts, made by the schema's functions."""
+"""A small world of rows for tests of what people see: DAGs, events, runs, attempts, made by the schema's functions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class World:
 
     async def asset(self, name: str, uri: str = "") -> int:
         return await self.sql.fetchval(
-            "insert into asset (name, uri) values ($1, $2) on conflict (name) do update set name = excluded.name returning id",
+            "insert into asset as a (name, uri) values ($1, $2) "
+            "on conflict (name) do update set name = a.name returning id",
             name,
             uri,
         )
@@ -52,7 +53,8 @@ class World:
             "insert into dag_file (path, parsed_at) values ($1, clock_timestamp()) returning id", f"{dag_id}.py"
         )
         pk = await self.sql.fetchval(
-            "insert into dag (dag_id, file_id, paused, schedule_kind, max_active_runs) values ($1, $2, $3, $4, $5) returning id",
+            "insert into dag (dag_id, file_id, paused, schedule_kind, max_active_runs) "
+            "values ($1, $2, $3, $4, $5) returning id",
             *(dag_id, file, paused, kind, spec.max_active_runs),
         )
         version = await self.sql.fetchval(
@@ -79,7 +81,8 @@ class World:
         """What a scheduler does: judge what is pending for a DAG, and make its runs. Their primary keys."""
         async with self.sql.transaction():
             dag = await self.sql.fetchrow(
-                "select d.*, v.spec from dag d join dag_version v on v.id = d.version_id where d.dag_id = $1 for update of d",
+                "select d.*, v.spec from dag d join dag_version v on v.id = d.version_id "
+                "where d.dag_id = $1 for no key update of d",
                 dag_id,
             )
             spec = json.loads(dag["spec"])

@@ -156,10 +156,11 @@ async def test_assets(world: World, database_url: str) -> None:
 
 
 async def test_watchers(world: World, database_url: str) -> None:
-    """airflow #55317, #64617: who watches, since when nothing was seen, and a watcher that nobody owns is plain to see."""
+    """airflow #55317, #64617: who watches and since when nothing was seen; a watcher without owner stands out."""
     asset = await world.asset("orders")
     await world.sql.execute(
-        "insert into watcher (asset_id, name, classpath, kwargs, definition, cursor) values ($1, 'poll', 'x.Y', '{}', 'd', '7')",
+        "insert into watcher (asset_id, name, classpath, kwargs, definition, cursor) "
+        "values ($1, 'poll', 'x.Y', '{}', 'd', '7')",
         asset,
     )
     [seen] = listed(database_url, "watchers")
@@ -181,7 +182,7 @@ async def test_watchers(world: World, database_url: str) -> None:
 async def test_processes(world: World, database_url: str) -> None:
     await world.sql.execute(
         "insert into process (id, kind, host, pid, parent_pid, version, lease_until) values "
-        "('00000000-0000-0000-0000-000000000001', 'scheduler', 'h', 10, 9, '1', clock_timestamp() + interval '1 hour'), "
+        "('00000000-0000-0000-0000-000000000001', 'scheduler', 'h', 10, 9, '1', now() + interval '1 hour'), "
         "('00000000-0000-0000-0000-000000000002', 'worker', 'h', 11, 9, '1', clock_timestamp() - interval '1 hour')"
     )
     running, silent = listed(database_url, "processes")

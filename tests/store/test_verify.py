@@ -82,7 +82,7 @@ FAULTS: dict[str, list[str]] = {
     "run_without_decision": ["update run set decision_id = null where id = 1"],
     "run_of_wrong_version": ["update run set version_id = 2 where id = 1"],
     "too_many_running": [
-        "update run set state = 'running', version_id = 1, started_at = created_at, finished_at = null where dag_id = 1",
+        "update run set state = 'running', version_id = 1, started_at = now(), finished_at = null where dag_id = 1",
         "update dag set max_active_runs = 1 where id = 1",
         "update dag_version set spec = (jsonb_set(spec::jsonb, '{max_active_runs}', '1'))::json",
     ],

@@ -13,10 +13,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, BinaryIO
 
 from onceflow.model.change import Change
-from onceflow.model.errors import InputError, NotFoundError, OnceflowError
+from onceflow.model.errors import InputError, NotFoundError, OnceflowError, UnreachableError
 from onceflow.store.database import Database
 from onceflow.store.emit import change, emit
-from onceflow.store.events import asset_ids
 
 BATCH = 500
 BLOCK = 1 << 20
@@ -69,15 +68,25 @@ class LineEmitter:
     async def _store(self, numbered: list[tuple[int, Change]]) -> None:
         try:
             await self._store_all(numbered)
-        except NotFoundError:
-            first = await self._first_unknown(numbered)
-            await self._store_all(numbered[:first])
-            await self._refuse(*numbered[first])
+        except (InputError, NotFoundError):
+            await self._store_singly(numbered)
+
+    async def _store_singly(self, numbered: list[tuple[int, Change]]) -> None:
+        """After a refused batch, of which nothing was stored: find the line that was refused."""
+        for number, one in numbered:
+            try:
+                await self._store_all([(number, one)])
+            except (InputError, NotFoundError) as error:
+                raise type(error)(error.message, where=f"line {number}", remedy=error.remedy) from error
 
     async def _store_all(self, numbered: list[tuple[int, Change]]) -> None:
         if not numbered:
             return
-        answers = await emit(self._database, [c for _, c in numbered], self._source)
+        try:
+            answers = await emit(self._database, [c for _, c in numbered], self._source)
+        except UnreachableError as error:
+            error.remedy = f"lines {numbered[0][0]} to {numbered[-1][0]} may be stored or not; {error.remedy}"
+            raise
         self.counts.update(a.status for a in answers)
         await self._stored(
             [
@@ -85,20 +94,6 @@ class LineEmitter:
                 for (n, c), a in zip(numbered, answers, strict=True)
             ]
         )
-
-    async def _first_unknown(self, numbered: list[tuple[int, Change]]) -> int:
-        for index, (_, one) in enumerate(numbered):
-            try:
-                await asset_ids(self._database, [one.asset])
-            except NotFoundError:
-                return index
-        return 0
-
-    async def _refuse(self, number: int, one: Change) -> None:
-        try:
-            await asset_ids(self._database, [one.asset])
-        except NotFoundError as error:
-            raise NotFoundError(error.message, where=f"line {number}", remedy=error.remedy) from None
 
 
 def _object(line: bytes, where: str) -> dict[str, Any]:

@@ -1,1 +1,93 @@
 """Why a run exists, and what became of an event, told from stored rows alone: no later edit changes the answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onceflow.model.errors import NotFoundError
+from onceflow.queries import explain
+from onceflow.queries.processes import health
+from onceflow.queries.rows import Row, plain
+from onceflow.queries.runs import show_run
+from onceflow.store.database import Database
+
+WITNESSES = 1000
+
+
+async def why_run(database: Database, dag_id: str, run_id: str) -> dict[str, Any]:
+    """The run, the decision that made it with its explanation, the events it consumed; `because` says it in sentences.
+
+    Raises NotFoundError.
+    """
+    run = await show_run(database, dag_id, run_id)
+    [stored] = await database.fetch("runs/why", dag_id, run_id)
+    decided = plain(stored)
+    events = [plain(r) for r in await database.fetch("events/of_run", dag_id, run_id)]
+    return {
+        "run": run,
+        "because": _run_sentences(run, decided, events),
+        "decision": {
+            "id": decided["decision"],
+            "decided_at": decided["decided_at"],
+            "process": decided["process_id"],
+            "version": decided["decided_version"],
+            "explanation": decided["explanation"],
+        }
+        if decided["decision"] is not None
+        else None,
+        "events": [e | {"because": explain.source_text(e["source"])} for e in events],
+    }
+
+
+def _run_sentences(run: Row, decided: Row, events: list[Row]) -> list[str]:
+    sentences = [_beginning(run, events)]
+    sentences += explain.decision_lines(decided["explanation"])
+    if run["state"] == "queued":
+        sentences.append(f"it is queued: {explain.queued_text(decided)}")
+    elif run["end_reason"]:
+        sentences.append(f"it ended as {run['state']} because: {run['end_reason']}")
+    return sentences
+
+
+def _beginning(run: Row, events: list[Row]) -> str:
+    maker = f"made at {run['created_at']} by {explain.origin(run['created_by'])}"
+    if run["run_type"] == "scheduled":
+        return f"{maker} for the slot {run['logical_date']} of its schedule"
+    starter = next((e for e in events if e["disposition"] == "started"), None)
+    if starter is None:
+        return maker
+    others = f", together with {len(events) - 1} more" if len(events) > 1 else ""
+    key = f" (key {starter['key']})" if starter["key"] else ""
+    return f"{maker} for event {starter['id']} of asset {starter['asset']}{key}{others}"
+
+
+async def why_event(database: Database, event_id: int) -> dict[str, Any]:
+    """The event, who saw it, and per consumer what became of it; each delivery's `because` is a sentence.
+
+    Raises NotFoundError.
+    """
+    found = await database.fetch("events/show", event_id)
+    if not found:
+        raise NotFoundError(f"there is no event {event_id}", remedy="`onceflow events list` lists them")
+    event = plain(found[0])
+    witnesses = [plain(r) for r in await database.fetch("events/witnesses", event_id, WITNESSES)]
+    schedulers = (await health(database))["scheduler"]["live"]
+    deliveries = [plain(r) for r in await database.fetch("deliveries/of_event", event_id)]
+    return {
+        "event": event,
+        "because": _event_sentences(event, witnesses, deliveries),
+        "witnesses": witnesses,
+        "deliveries": [d | {"because": explain.delivery_text(d, schedulers)} for d in deliveries],
+    }
+
+
+def _event_sentences(event: Row, witnesses: list[Row], deliveries: list[Row]) -> list[str]:
+    identity = f"key {event['key']}" if event["key"] else "no key, so that every sighting is a change of its own"
+    sentences = [f"stored at {event['created_at']}, seen by {explain.source_text(event['source'])}; {identity}"]
+    if witnesses:
+        differing = sum(1 for w in witnesses if w["differs"])
+        doubt = f"; {differing} of them with another payload" if differing else ""
+        sentences.append(f"seen {len(witnesses)} times more, which made no further event{doubt}")
+    if not deliveries:
+        sentences.append("no DAG was subscribed to the asset when it was stored")
+    return sentences

@@ -10,7 +10,7 @@ from typing import Any
 from onceflow.model.change import Change, check_extra, check_key
 from onceflow.model.errors import InputError
 from onceflow.model.serialize import dumps
-from onceflow.store.database import BAD_DATA, Database, is_transient
+from onceflow.store.database import BAD_DATA, Database, is_transient, unreachable
 from onceflow.store.events import Recorded, record
 
 PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
@@ -43,7 +43,9 @@ async def emit(database: Database, changes: Sequence[Change], source: dict[str, 
                 f"the database refuses the data: {error}", remedy="correct it; nothing was stored"
             ) from error
         except Exception as error:
-            if pause is None or not is_transient(error):
+            if not is_transient(error):
                 raise
+            if pause is None:
+                raise unreachable(database.url, error) from error
             await asyncio.sleep(pause)
     raise AssertionError("the last attempt returns or raises")

@@ -1,0 +1,68 @@
+"""`onceflow why`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from onceflow.cli.output import output_option, print_json, printable
+from onceflow.cli.session import connected, run
+from onceflow.queries.explain import source_text
+from onceflow.queries.why import why_event, why_run
+
+
+@click.group()
+def why() -> None:
+    """Explain, from what was stored when it was decided."""
+
+
+@why.command("run")
+@click.argument("dag_id")
+@click.argument("run_id")
+@output_option
+def run_command(dag_id: str, run_id: str, output: str) -> None:
+    """Explain why a run was made, and by which events."""
+
+    async def work() -> dict[str, Any]:
+        async with connected() as database:
+            return await why_run(database, dag_id, run_id)
+
+    told = run(work())
+    if output == "json":
+        print_json(told)
+        return
+    _line(0, f"run {run_id} of DAG {dag_id}: {told['run']['state']}")
+    for sentence in told["because"]:
+        _line(1, sentence)
+    for event in told["events"]:
+        key = f", key {event['key']}" if event["key"] else ""
+        seen = f", {event['witnesses']} witnesses" if event["witnesses"] > 1 else ""
+        _line(1, f"event {event['id']} {event['disposition']}: {event['asset']}{key}{seen}, from {event['because']}")
+
+
+@why.command("event")
+@click.argument("event_id", type=int)
+@output_option
+def event_command(event_id: int, output: str) -> None:
+    """Explain what became of an event: per consumer a run, or what it waits for."""
+
+    async def work() -> dict[str, Any]:
+        async with connected() as database:
+            return await why_event(database, event_id)
+
+    told = run(work())
+    if output == "json":
+        print_json(told)
+        return
+    _line(0, f"event {event_id} of asset {told['event']['asset']}")
+    for sentence in told["because"]:
+        _line(1, sentence)
+    for witness in told["witnesses"][:10]:
+        _line(1, f"witness at {witness['seen_at']}: {source_text(witness['source'])}")
+    for delivery in told["deliveries"]:
+        _line(1, f"DAG {delivery['dag_id']}: {delivery['because']}")
+
+
+def _line(depth: int, text: str) -> None:
+    click.echo("  " * depth + printable(text))

@@ -1,0 +1,132 @@
+"""Sentences for people, made from stored values. Pure; `queries/why.py` reads the values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from onceflow.model.asset_expr import to_text
+from onceflow.queries.rows import Row
+
+HELD = {
+    "pause": "held because the DAG is paused; `onceflow dags unpause {dag_id}` gives it back",
+    "inactive": "held because no DAG file defines this DAG any more; it is judged when the DAG returns",
+    "unscheduled": "held because the DAG's schedule does not name this asset any more; judged when it does again",
+}
+
+
+def condition_text(tree: Row) -> str:
+    """A judged condition as people write it: `orders & (prices | stock)`."""
+    return to_text(_condition(tree))
+
+
+def missing(tree: Row) -> list[str]:
+    """The assets of a judged condition that had nothing pending, each once."""
+    return list(dict.fromkeys(name for name, there in _leaves(tree) if not there))
+
+
+def present(tree: Row) -> list[str]:
+    """The assets of a judged condition that had something pending, each once."""
+    return list(dict.fromkeys(name for name, there in _leaves(tree) if there))
+
+
+def decision_lines(explanation: Row | None) -> list[str]:
+    """What a decision was made of: condition, policy, what was pending."""
+    if not explanation or "condition" not in explanation:
+        return []
+    policy = {"each": "one run per event", "all": "every pending event into one run"}
+    lines = [
+        f"condition {condition_text(explanation['condition'])} was met",
+        f"policy {explanation['policy']}: {policy.get(explanation['policy'], 'as named')}",
+        f"pending then: {_counts(explanation.get('pending', {}))}",
+    ]
+    if explanation.get("ignored"):
+        lines.append(f"not named by the condition: {_counts(explanation['ignored'])}")
+    return lines
+
+
+def origin(created_by: Row) -> str:
+    """Who made a run, in a few words."""
+    match created_by.get("kind"):
+        case "scheduler":
+            return f"scheduler {str(created_by.get('process', ''))[:8]}"
+        case "cli":
+            return f"{created_by.get('user') or 'somebody'} on {created_by.get('host', '?')} by command"
+        case "api":
+            return f"a request to the API from {created_by.get('client', '?')}"
+        case kind:
+            return str(kind or "unknown")
+
+
+def source_text(source: Row) -> str:
+    """Where a change was noticed, in a few words."""
+    match source.get("kind"):
+        case "task":
+            return f"task {source.get('task_id')} of run {source.get('run_id')} of DAG {source.get('dag_id')}"
+        case "watcher":
+            return f"watcher {source.get('watcher', source.get('name', ''))}, term {source.get('term', '?')}"
+        case _:
+            return origin(source)
+
+
+def delivery_text(row: Row, schedulers: int) -> str:
+    """Why a delivery stands as it does. `row` is one of `deliveries/of_event`."""
+    match row["disposition"]:
+        case "started":
+            return f"completed the condition and started run {row['run_id']}, which is {row['run_state']}"
+        case "joined":
+            return f"joined run {row['run_id']}, which is {row['run_state']}"
+        case "held":
+            return HELD.get(row["reason"], f"held: {row['reason']}").format(dag_id=row["dag_id"])
+        case "pending":
+            return _pending_text(row, schedulers)
+        case disposition:
+            return f"{disposition}: {row['reason']}"
+
+
+def _pending_text(row: Row, schedulers: int) -> str:
+    if not row["judged"]:
+        return "not judged yet: " + _why_unjudged(row, schedulers)
+    judgement = row["last_judgement"]
+    if not judgement or "condition" not in judgement:
+        return "judged, and waiting for more events"
+    tree = judgement["condition"]
+    return (
+        f"waiting: {condition_text(tree)} is not met, there is nothing yet of {', '.join(missing(tree))} "
+        f"(judged at {row['last_judged_at']}, pending then: {_counts(judgement.get('pending', {}))})"
+    )
+
+
+def _why_unjudged(row: Row, schedulers: int) -> str:
+    if not schedulers:
+        return "no scheduler is running"
+    return "a scheduler does it as soon as it can"
+
+
+def queued_text(row: Row) -> str:
+    """Why a queued run has not started. `row` is one of `runs/why`."""
+    if not row["active"]:
+        return "no DAG file defines this DAG any more; the run waits for its return"
+    if row["paused"]:
+        return "the DAG is paused; the run waits until it is unpaused"
+    if row["running"] >= row["max_active_runs"]:
+        return f"{row['running']} of max_active_runs {row['max_active_runs']} are running, {row['before']} wait before it"
+    return f"{row['before']} wait before it; a scheduler starts it as soon as it can"
+
+
+def _counts(counts: dict[str, Any]) -> str:
+    return ", ".join(f"{n} of {asset}" for asset, n in counts.items()) or "nothing"
+
+
+def _condition(tree: Row) -> list[Any]:
+    if tree["op"] == "asset":
+        return ["asset", tree["asset"]]
+    return [tree["op"], [_condition(item) for item in tree["items"]]]
+
+
+def _leaves(tree: Row) -> Iterator[tuple[str, bool]]:
+    if tree["op"] == "asset":
+        yield tree["asset"], tree["holds"]
+    else:
+        for item in tree["items"]:
+            yield from _leaves(item)
