@@ -79,7 +79,7 @@ def test_conditions_nest_and_flatten() -> None:
     assert (a | b | c).condition() == AssetAny(a, b, c).condition()
     assert ((a | b) & c).condition() == ["and", [["or", [["asset", "a"], ["asset", "b"]]], ["asset", "c"]]]
     assert AssetAll(a).condition() == ["asset", "a"]
-    for wrong in (lambda: AssetAll(a, "b"), lambda: AssetAny()):
+    for wrong in (lambda: AssetAll(a, "b"), AssetAny):
         with pytest.raises(DagError):
             wrong()
 

@@ -212,7 +212,7 @@ def test_what_cannot_be_stored_fails_for_good_and_says_where() -> None:
 
 
 def test_results_may_be_left_unstored() -> None:
-    assert run_task(single(lambda: object(), do_xcom_push=False), "t").outcome == "success"
+    assert run_task(single(object, do_xcom_push=False), "t").outcome == "success"
 
 
 def test_a_time_out_is_recorded_as_one_even_if_it_was_caught() -> None:
@@ -298,7 +298,7 @@ def test_extra_may_be_set_updated_yielded_or_several() -> None:
     ],
 )
 def test_a_wrong_outlet_event_says_what_is_allowed(use: Any, words: str) -> None:
-    result = run_task(single(lambda outlet_events: use(outlet_events), outlets=[ORDERS]), "t")
+    result = run_task(single(use, outlets=[ORDERS]), "t")
     assert result.outcome == "failed" and result.events == []
     assert result.error is not None and words in result.error["message"]
 
@@ -435,9 +435,9 @@ def test_a_task_function_called_inside_a_task_is_told() -> None:
     def inner() -> int:
         return 1
 
-    result = run_task(single(lambda: inner()), "t")
+    result = run_task(single(inner), "t")
     assert result.error is not None and "inner.function" in result.error["message"]
-    assert run_task(single(lambda: inner.function()), "t").value == 1
+    assert run_task(single(inner.function), "t").value == 1
 
 
 def test_a_task_that_is_gone_fails_for_good() -> None:

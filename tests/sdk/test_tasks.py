@@ -120,7 +120,7 @@ def test_override_makes_a_variant() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: add(), "without x"),
+        (add, "without x"),
         (lambda: add(1, 2, 3), "too many positional arguments"),
         (lambda: add(1, z=2), "unexpected keyword argument 'z'"),
     ],

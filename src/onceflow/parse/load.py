@@ -109,18 +109,23 @@ def _in_child(job: Job) -> dict[str, Any]:
             _child(job, writer, printed)
         os.close(writer)
         try:
-            answer = _await(reader, pid, job.timeout)
+            answer = _await(reader, job.timeout)
+            late = False
+        except TimeoutError:
+            answer, late = None, True
+            _dump_stack(pid)
         finally:
             os.close(reader)
+            _end_group(pid)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         if answer is not None:
             _warm(answer.pop("imported", []))
             return answer
-        return _failure(_ended(job, status, _tail(printed)))
+        return _failure(_late(job, _tail(printed)) if late else _ended(job, status, _tail(printed)))
 
 
-def _await(reader: int, pid: int, timeout: float) -> dict[str, Any] | None:
-    """The child's answer, or None if it ended or was killed without one."""
+def _await(reader: int, timeout: float) -> dict[str, Any] | None:
+    """The child's answer, or None if it ended without one. Raises TimeoutError."""
     until = time.monotonic() + timeout
     data = bytearray()
     poll = select.poll()
@@ -128,25 +133,22 @@ def _await(reader: int, pid: int, timeout: float) -> dict[str, Any] | None:
     while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
         left = until - time.monotonic()
         if left <= 0 or not poll.poll(left * 1000):
-            _stop(pid)
-            return None
+            raise TimeoutError
         part = os.read(reader, 1 << 20)
         if not part:
             return None
         data += part
-    _end_group(pid)
     return json.loads(data[4:])
 
 
-def _stop(pid: int) -> None:
-    """Let the child write down where it is, then kill it and what it started."""
+def _dump_stack(pid: int) -> None:
+    """Let the child write down where it is."""
     os.kill(pid, signal.SIGUSR1)
     time.sleep(0.05)
-    os.kill(pid, signal.SIGUSR2)
-    _end_group(pid)
 
 
 def _end_group(pid: int) -> None:
+    """Kill the child, which may have ended, and what it started."""
     try:
         os.killpg(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -178,14 +180,16 @@ def _load(job: Job) -> dict[str, Any]:
     return {"kind": "file"} | to_json(spec) | {"starts_threads": others}
 
 
+def _late(job: Job, printed: str) -> ParseFailure:
+    """The failure of a child that took too long; it has printed where it was."""
+    message = f"loading the file took longer than {job.timeout:g} s"
+    remedy = "keep slow work out of the top level of a DAG file; do it inside a task"
+    where = last_line_in(printed, job.path, job.folder)
+    return ParseFailure(job.path, job.digest, "parse_timeout", message, where, remedy, printed)
+
+
 def _ended(job: Job, status: int, printed: str) -> ParseFailure:
-    """The failure of a child that gave no answer."""
-    if status == -signal.SIGKILL:
-        message, code = f"loading the file took longer than {job.timeout:g} s", "parse_timeout"
-        remedy = "keep slow work out of the top level of a DAG file; do it inside a task"
-        return ParseFailure(
-            job.path, job.digest, code, message, last_line_in(printed, job.path, job.folder), remedy, printed
-        )
+    """The failure of a child that ended without an answer."""
     how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended its process with exit code {status}"
     remedy = "a DAG file must not end the process that loads it"
     return ParseFailure(job.path, job.digest, "parse_crash", f"loading the file {how}", job.path, remedy, printed)
