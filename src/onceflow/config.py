@@ -7,6 +7,8 @@ folder, the default below. Unknown keys, and unknown `ONCEFLOW_` names, are refu
 from __future__ import annotations
 
 import difflib
+import math
+import operator
 import os
 import tomllib
 from collections.abc import Mapping
@@ -62,16 +64,24 @@ CHOICES: Mapping[str, frozenset[str]] = {
     "log_level": frozenset({"debug", "info", "warning", "error"}),
     "log_format": frozenset({"auto", "json", "text"}),
 }
-MINIMUM: Mapping[str, float] = {
-    "port": 0,
-    "schedulers": 0,
-    "triggerers": 0,
-    "workers": 0,
-    "worker_slots": 1,
-    "lease_seconds": 0.5,
-    "poll_seconds": 0.05,
-    "parse_timeout": 1,
-    "scan_seconds": 0.5,
+RANGES: Mapping[str, tuple[float, float]] = {
+    "port": (0, 65535),
+    "schedulers": (0, math.inf),
+    "triggerers": (0, math.inf),
+    "workers": (0, math.inf),
+    "worker_slots": (1, math.inf),
+    "lease_seconds": (0.5, math.inf),
+    "poll_seconds": (0.05, math.inf),
+    "parse_timeout": (1, math.inf),
+    "scan_seconds": (0.5, math.inf),
+}
+KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "Path": "a path",
+    "Path | None": "a path",
+    "bool | None": "true or false",
 }
 NAMES = tuple(f.name for f in fields(Settings))
 TYPES = {f.name: str(f.type) for f in fields(Settings)}
@@ -84,13 +94,17 @@ def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | No
     """
     given = {k: v for k, v in (flags or {}).items() if v is not None}
     env = _from_environment(os.environ if environ is None else environ)
-    home = Path(given.get("home") or env.get("home") or Settings().home).expanduser().absolute()
-    file = _from_file(home / "onceflow.toml")
+    home = _home(given.get("home") or env.get("home") or "~/.onceflow")
+    path = home / "onceflow.toml"
     values: dict[str, Any] = {"home": home}
-    for source, where in ((file, f"{home / 'onceflow.toml'}"), (env, "environment"), (given, "command line")):
+    for source, where, base in (
+        (_from_file(path), str(path), home),
+        (env, "environment", None),
+        (given, "command line", None),
+    ):
         for name, value in source.items():
             if name != "home":
-                values[name] = _convert(name, value, where)
+                values[name] = _convert(name, value, where, base)
     return replace(Settings(home=home), **values)
 
 
@@ -119,23 +133,34 @@ def user_variable(name: str) -> str | None:
     return next((os.environ[p + name.upper()] for p in VARIABLE_PREFIXES if p + name.upper() in os.environ), None)
 
 
+def _home(given: Any) -> Path:
+    try:
+        return Path(given).expanduser().absolute()
+    except RuntimeError as error:  # nobody has that name, or we have none
+        raise ConfigError(
+            f"the home folder {str(given)!r} cannot be found: {error}", remedy="set ONCEFLOW_HOME or --home to a path"
+        ) from error
+
+
 def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for variable, value in environ.items():
         if not variable.startswith(PREFIX) or variable in ALLOWED_ELSEWHERE or variable.startswith(VARIABLE_PREFIXES):
             continue
         name = variable.removeprefix(PREFIX).lower()
-        if name not in NAMES:
+        if name not in NAMES or variable != f"{PREFIX}{name.upper()}":
             raise _unknown(variable, "environment", [f"{PREFIX}{n.upper()}" for n in NAMES])
         found[name] = value
     return found
 
 
 def _from_file(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        return {}
     try:
-        values = tomllib.loads(path.read_text())
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"not valid TOML: {error}", where=str(path)) from error
     for name in values:
@@ -150,34 +175,57 @@ def _unknown(name: str, where: str, valid: list[str]) -> ConfigError:
     return ConfigError(f"unknown setting {name!r}", where=where, remedy=f"{hint}valid settings: {', '.join(valid)}")
 
 
-def _convert(name: str, value: Any, where: str) -> Any:
+def _convert(name: str, value: Any, where: str, base: Path | None) -> Any:
+    """The value as its setting's type, in its range; a relative path starts at `base`, or here."""
     kind = TYPES[name]
     try:
         converted = _parse(kind, value)
-    except (TypeError, ValueError) as error:
-        allowed = "true or false" if "bool" in kind else kind
-        raise ConfigError(f"setting {name} is {value!r}", where=where, remedy=f"allowed: {allowed}") from error
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise _refused(name, value, where, KINDS[kind]) from error
     if name in CHOICES and converted not in CHOICES[name]:
-        allowed = ", ".join(sorted(CHOICES[name]))
-        raise ConfigError(f"setting {name} is {value!r}", where=where, remedy=f"allowed: {allowed}")
-    if name in MINIMUM and converted < MINIMUM[name]:
-        raise ConfigError(f"setting {name} is {value!r}", where=where, remedy=f"allowed: {MINIMUM[name]} or more")
+        raise _refused(name, value, where, ", ".join(sorted(CHOICES[name])))
+    low, high = RANGES.get(name, (-math.inf, math.inf))
+    if name in RANGES and not low <= converted <= high:
+        raise _refused(name, value, where, f"{low} or more" if high == math.inf else f"{low} to {high}")
+    if isinstance(converted, Path):
+        return (base / converted if base else converted).absolute()
     return converted
 
 
+def _refused(name: str, value: Any, where: str, allowed: str) -> ConfigError:
+    return ConfigError(f"setting {name} is {value!r}", where=where, remedy=f"allowed: {allowed}")
+
+
 def _parse(kind: str, value: Any) -> Any:
+    """A text, as flags and environment have it, or a value of TOML's, as the type a setting has."""
+    if kind.endswith("| None") and value == "":
+        return None
     if kind.startswith("bool"):
-        text = str(value).lower()
-        if text not in {"true", "false", "1", "0", "yes", "no", "on", "off"}:
-            raise ValueError(value)
-        return text in {"true", "1", "yes", "on"}
-    if kind == "int":
-        return int(value)
-    if kind == "float":
-        return float(value)
+        return _truth(value)
     if kind.startswith("Path"):
-        return Path(value).expanduser().absolute()
-    return str(value)
+        return Path(value).expanduser()
+    if isinstance(value, bool):
+        raise TypeError(value)
+    if kind == "int":
+        return int(value) if isinstance(value, str) else operator.index(value)
+    if kind == "float":
+        return _finite(float(value))
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _truth(value: Any) -> bool:
+    text = str(value).lower()
+    if text not in {"true", "false", "1", "0", "yes", "no", "on", "off"}:
+        raise ValueError(value)
+    return text in {"true", "1", "yes", "on"}
+
+
+def _finite(number: float) -> float:
+    if not math.isfinite(number):
+        raise ValueError(number)
+    return number
 
 
 def to_values(settings: Settings) -> dict[str, Any]:
