@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from onceflow.model.states import TaskState as TaskInstanceState
     from onceflow.model.states import TriggerRule
     from onceflow.sdk.asset import Asset, AssetAll, AssetAny, AssetWatcher, Metadata
+    from onceflow.sdk.asset_function import asset
     from onceflow.sdk.consume import All, Each
     from onceflow.sdk.context import Context, get_current_context
     from onceflow.sdk.dag import DAG, dag
@@ -67,6 +68,7 @@ _HOME = {
     "model.states:TaskState": ("TaskInstanceState",),
     "model.states": ("TriggerRule",),
     "sdk.asset": ("Asset", "AssetAll", "AssetAny", "AssetWatcher", "Metadata"),
+    "sdk.asset_function": ("asset",),
     "sdk.consume": ("All", "Each"),
     "sdk.context": ("Context", "get_current_context"),
     "sdk.dag": ("DAG", "dag"),
@@ -150,6 +152,7 @@ __all__ = [
     "TriggerRule",
     "Variable",
     "XComArg",
+    "asset",
     "chain",
     "chain_linear",
     "cross_downstream",

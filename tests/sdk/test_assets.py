@@ -5,9 +5,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from authoring import file_of
+from authoring import file_of, run_task
 
-from onceflow import DAG, Asset, AssetAll, AssetAny, AssetWatcher, BaseEventTrigger, EmptyOperator, TriggerEvent
+from onceflow import DAG, Asset, AssetAll, AssetAny, AssetWatcher, BaseEventTrigger, EmptyOperator, TriggerEvent, asset
 from onceflow.model.dagspec import AssetSpec
 from onceflow.model.errors import DagError
 from onceflow.model.serialize import decode
@@ -172,3 +172,34 @@ def test_contradictions_are_told_with_both_places(assets: list[Asset], words: st
 def test_a_name_is_a_text(name: object) -> None:
     with pytest.raises(DagError, match="an asset's name"):
         Asset(name)
+
+
+def test_a_function_may_make_an_asset() -> None:
+    @asset(schedule="@daily", uri="s3://b/raw", name="raw_rows", tags=["x"])
+    def raw(self: Any, context: Any) -> Any:
+        """The raw rows."""
+        return [self.name, context["run_id"]]
+
+    @asset(schedule=raw)
+    def clean(self: Any, raw_rows: Any, limit: int = 5) -> Any:
+        return [self.name, raw_rows.name, limit]
+
+    spec = file_of(raw.dag, clean.dag, assets=[raw, clean])
+    assert [d.dag_id for d in spec.dags] == ["raw_rows", "clean"]
+    assert [a.name for a in spec.assets] == ["raw_rows", "clean"]
+    first, second = (d.tasks[0] for d in spec.dags)
+    assert (first.task_id, first.outlets, first.inlets, spec.dags[0].doc) == ("raw", ("raw_rows",), (), "The raw rows.")
+    assert (second.task_id, second.outlets, second.inlets) == ("clean", ("clean",), ("raw_rows",))
+    assert run_task(raw.dag, "raw").value == ["raw_rows", "manual__1"]
+    result = run_task(clean.dag, "clean")
+    assert (result.value, [e["asset"] for e in result.events]) == (["clean", "raw_rows", 5], ["clean"])
+
+
+def test_a_function_may_make_several_assets() -> None:
+    @asset.multi(outlets=[Asset("a"), Asset("b")], schedule=None)
+    def both(context: Any) -> None:
+        context["outlet_events"]["a"].extra = {"n": 1}
+
+    assert [e["extra"] for e in run_task(both, "both").events] == [{"n": 1}, {}]
+    with pytest.raises(DagError, match="no outlets"):
+        asset.multi(outlets=[], schedule=None)

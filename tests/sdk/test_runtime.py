@@ -298,7 +298,10 @@ def test_extra_may_be_set_updated_yielded_or_several() -> None:
     ],
 )
 def test_a_wrong_outlet_event_says_what_is_allowed(use: Any, words: str) -> None:
-    result = run_task(single(use, outlets=[ORDERS]), "t")
+    def tell(outlet_events: Any) -> None:
+        use(outlet_events)
+
+    result = run_task(single(tell, outlets=[ORDERS]), "t")
     assert result.outcome == "failed" and result.events == []
     assert result.error is not None and words in result.error["message"]
 
@@ -435,7 +438,10 @@ def test_a_task_function_called_inside_a_task_is_told() -> None:
     def inner() -> int:
         return 1
 
-    result = run_task(single(inner), "t")
+    def outer() -> Any:
+        return inner()
+
+    result = run_task(single(outer), "t")
     assert result.error is not None and "inner.function" in result.error["message"]
     assert run_task(single(inner.function), "t").value == 1
 

@@ -79,6 +79,7 @@ MODULES: Mapping[str, Names] = {
     "airflow.sdk.bases.trigger": TRIGGERS,
     "airflow.sdk.bases.xcom": {},
     "airflow.sdk.definitions.asset": ASSETS,
+    "airflow.sdk.definitions.asset.decorators": _own("asset"),
     "airflow.sdk.definitions.asset.metadata": _own("Metadata"),
     "airflow.sdk.definitions.context": _own("Context", "get_current_context"),
     "airflow.sdk.definitions.dag": _own("DAG", "dag"),

@@ -18,7 +18,9 @@ def failure_of(error: BaseException, path: str, folder: Path, digest: str) -> Pa
     trace = _user_trace(error)
     if isinstance(error, OnceflowError):
         where = _relative(error.where, folder) or _place(error, path, folder)
-        return ParseFailure(path, digest, error.code, _relative(error.message, folder), where, error.remedy, trace)
+        return ParseFailure(
+            path, digest, error.code, _relative(error.message, folder), where, _relative(error.remedy, folder), trace
+        )
     if isinstance(error, SyntaxError):
         where = f"{_relative(error.filename or path, folder)}:{error.lineno or 1}"
         return ParseFailure(path, digest, "syntax_error", f"{type(error).__name__}: {error.msg}", where, "", trace)
