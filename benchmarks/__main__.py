@@ -1,0 +1,80 @@
+"""`python -m benchmarks [measure …]`: run measures, print a table, write JSON."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import shutil
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any
+
+from benchmarks import report
+from benchmarks.figures import Figure
+from benchmarks.measures import NAMES, find
+from benchmarks.system import Setup
+
+RESULTS = Path(__file__).parent / "results"
+QUICK = 0.1
+
+
+def main() -> int:
+    options = _options()
+    figures: list[Figure] = []
+    results: list[dict[str, Any]] = []
+    failed: list[str] = []
+    for name in options.measures or NAMES:
+        print(f"— {name} —", flush=True)
+        before, setup = report.machine(), _setup(options)
+        try:
+            found = asyncio.run(find(name)(setup))
+        except Exception:
+            traceback.print_exc()
+            print(f"{name} failed; its files are in {setup.folder}", file=sys.stderr, flush=True)
+            failed.append(name)
+            continue
+        if not options.keep:
+            shutil.rmtree(setup.folder, ignore_errors=True)
+        figures += found
+        results.append(report.result(name, before, found, setup.notes))
+        report.write(RESULTS / f"{name}.json", name, before, found, setup.notes)
+        print(report.table(found), flush=True)
+    _finish(options, figures, results)
+    return int(bool(failed) or (options.check and any(f.missed for f in figures)))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("measures", nargs="*", metavar="MEASURE", help=f"which (default all): {', '.join(NAMES)}")
+    parser.add_argument("--schedulers", type=int, nargs="+", default=[1, 2], metavar="N", help="how many (default 1 2)")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work, for a first look")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results there, too")
+    parser.add_argument("--check", action="store_true", help="exit 1 when a limit is missed")
+    parser.add_argument("--keep", action="store_true", help="keep the homes")
+    options = parser.parse_args()
+    unknown = set(options.measures) - set(NAMES)
+    if unknown:
+        parser.error(f"unknown measure {', '.join(sorted(unknown))}; known: {', '.join(NAMES)}")
+    return options
+
+
+def _setup(options: argparse.Namespace) -> Setup:
+    folder = Path(tempfile.mkdtemp(prefix="onceflow-bench-"))
+    return Setup(folder, tuple(options.schedulers), QUICK if options.quick else 1.0)
+
+
+def _finish(options: argparse.Namespace, figures: list[Figure], results: list[dict[str, Any]]) -> None:
+    if len(results) > 1:
+        print(f"\n{report.table(figures)}")
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
+    missed = [f"{f.name} ({f.variant})" if f.variant else f.name for f in figures if f.missed]
+    if missed:
+        print(f"\nlimits missed: {', '.join(missed)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

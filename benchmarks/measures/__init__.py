@@ -1,0 +1,32 @@
+"""The measures by name, in the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+
+from benchmarks.figures import Figure
+from benchmarks.system import Setup
+
+Measure = Callable[[Setup], Awaitable[list[Figure]]]
+
+NAMES = (
+    "imports",
+    "startup",
+    "idle",
+    "latency",
+    "outlet",
+    "burst",
+    "chain",
+    "parallel",
+    "fanout",
+    "ingest",
+    "files",
+    "watchers",
+    "takeover",
+)
+
+
+def find(name: str) -> Measure:
+    """The measure with this name: `measure` of the module so called."""
+    return import_module(f"benchmarks.measures.{name}").measure
