@@ -159,7 +159,7 @@ def test_a_real_airflow_is_never_hidden(tmp_path: Path) -> None:
     site = tmp_path / "site" / "airflow"
     site.mkdir(parents=True)
     (site / "__init__.py").write_text("__version__ = '3.0.0'\n")
-    where = {"PYTHONPATH": str(site.parent)}
+    where = {"PYTHONPATH": os.pathsep.join([str(site.parent), *filter(None, [os.environ.get("PYTHONPATH")])])}
     text = "from airflow.sdk import DAG\nwith DAG('d'): pass\n"
     refused = load(tmp_path, text, **where)
     assert refused.returncode == 1

@@ -201,6 +201,7 @@ def test_skipped_by_short_circuit(text: str, ignoring: set[str], respecting: set
         ("s_a >> b >> c >> d_a, s_a >> d_a", {"c": ("s_a",)}),
         ("s_a >> b >> c >> d_a >> e, s_a >> d_a", {"c": ("s_a",)}),  # e is after the teardown
         ("s_a >> b >> d_a, s_a >> d_a, b >> c", {}),  # c is not between setup and teardown
+        ("s_a >> b >> d_x", {}),  # a teardown has its own rule for setups
         ("s_a >> s_b >> c, c >> d", {"c": ("s_a",), "d": ("s_a", "s_b")}),
     ],
 )

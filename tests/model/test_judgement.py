@@ -61,6 +61,14 @@ def test_events_of_assets_that_the_condition_does_not_name_stay_pending() -> Non
     assert judge(AssetSchedule(A, "each"), events("xa")).groups == (Group(2, (2,)),)
 
 
+@pytest.mark.parametrize(
+    ("assets", "start"), [("abc", 2), ("acb", 2), ("cab", 1), ("ddabc", 4), ("dddac", 5), ("bbbbba", 6), ("dcdabd", 2)]
+)
+def test_the_completing_event_is_the_first_that_makes_the_condition_true(assets: str, start: int) -> None:
+    condition = ["or", [["and", [A, B]], C, ["and", [["asset", "d"], C]]]]
+    assert judge(AssetSchedule(condition, "all"), events(assets)).groups[0].start_event == start
+
+
 def test_nothing_pending_makes_nothing() -> None:
     for policy in ("each", "all"):
         assert judge(AssetSchedule(A, policy), []).groups == ()

@@ -203,18 +203,18 @@ def test_a_day_that_a_zone_left_out() -> None:
     assert [f"{s.astimezone(zone):%d %H:%M}" for s in found] == ["29 12:00", "31 00:00", "31 12:00", "01 12:00"]
 
 
-ZONES = [
-    ("UTC", "2026-03-29"),
-    ("Etc/UTC", "2026-03-29"),
-    ("Europe/Berlin", "2026-03-29"),
-    ("Europe/Berlin", "2026-10-25"),
-    ("America/New_York", "2026-11-01"),
-    ("Australia/Adelaide", "2026-04-05"),  # half an hour from everybody else
-    ("America/Sao_Paulo", "2018-11-04"),  # at midnight
-    ("America/Sao_Paulo", "2018-02-18"),
-    ("Africa/Cairo", "2026-04-24"),
-    ("Pacific/Apia", "2011-12-30"),  # a whole day
-    ("Asia/Kathmandu", "2026-03-29"),
+CHANGES = [  # a zone, and an instant at which its clock changes
+    ("UTC", "2026-03-29T00:00"),
+    ("Etc/UTC", "2026-03-29T00:00"),
+    ("Europe/Berlin", "2026-03-29T01:00"),
+    ("Europe/Berlin", "2026-10-25T01:00"),
+    ("America/New_York", "2026-11-01T06:00"),
+    ("Australia/Adelaide", "2026-04-04T16:30"),
+    ("America/Sao_Paulo", "2018-11-04T03:00"),  # at midnight
+    ("America/Sao_Paulo", "2018-02-18T02:00"),
+    ("Africa/Cairo", "2026-04-23T22:00"),
+    ("Pacific/Apia", "2011-12-30T10:00"),  # a whole day
+    ("Asia/Kathmandu", "2026-03-29T00:00"),
 ]
 EXPRESSIONS = [
     "*/7 * * * *",
@@ -229,27 +229,27 @@ EXPRESSIONS = [
     "0 */6 * * *",
     "*/30 * * * * 15",
 ]
-near = st.timedeltas(-timedelta(hours=20), timedelta(hours=24))
+near = st.timedeltas(-timedelta(hours=30), timedelta(hours=30))
+nearer = st.integers(-150, 150).map(lambda minutes: timedelta(minutes=minutes))
 
 
 @lru_cache
-def walked(expression: str, zone: str, day: str) -> list[datetime]:
+def walked(expression: str, zone: str, change: str) -> list[datetime]:
     """Every slot for some days before and after."""
-    days = 9 if "1,15" in expression else 2
-    return slots(CronSchedule(expression, zone), utc(day) - days * DAY, utc(day) + days * DAY)
+    days = 9 if "1,15" in expression else 3
+    return slots(CronSchedule(expression, zone), utc(change) - days * DAY, utc(change) + days * DAY)
 
 
-@given(st.sampled_from(EXPRESSIONS), st.sampled_from(ZONES), st.lists(near, min_size=1, max_size=5))
+@given(st.sampled_from(EXPRESSIONS), st.sampled_from(CHANGES), st.lists(near | nearer, min_size=1, max_size=8))
 @settings(max_examples=100)
 def test_cron_has_one_sequence_wherever_one_starts(
-    expression: str, zone: tuple[str, str], offsets: list[timedelta]
+    expression: str, change: tuple[str, str], offsets: list[timedelta]
 ) -> None:
     """Asked from any instant, in a repeated or missing hour too, both directions give the same slots."""
-    schedule = CronSchedule(expression, zone[0])
-    day = utc(zone[1])
-    everything = walked(expression, *zone)
+    schedule = CronSchedule(expression, change[0])
+    everything = walked(expression, *change)
     assert everything == sorted(set(everything))
-    for at in (day + offset for offset in offsets):
+    for at in (utc(change[1]) + offset for offset in offsets):
         assert next_slot(schedule, at, anchor=ANCHOR) == next(s for s in everything if s > at)
         before = [s for s in everything if s <= at]
         if before:
@@ -273,6 +273,24 @@ def test_a_change_of_the_clock_by_half_an_hour() -> None:
     assert local(CronSchedule("45 1 * * *", zone), "2026-04-05") == ["01:45+1100"]
     assert local(CronSchedule("15 2 * * *", zone), "2026-10-04") == ["02:30+1100"]
     assert local(CronSchedule("0 */6 * * *", zone), "2026-04-05") == ["00:00+1100", "12:00+1030", "18:00+1030"]
+
+
+@pytest.mark.parametrize(
+    ("at", "following", "latest"),
+    [
+        ("2026-10-25T00:10", "2026-10-25T00:45", "2026-10-24T00:45"),  # 02:10, the first time
+        ("2026-10-25T00:45", "2026-10-26T01:45", "2026-10-25T00:45"),
+        ("2026-10-25T01:10", "2026-10-26T01:45", "2026-10-25T00:45"),  # 02:10 again: 02:45 has been
+        ("2026-10-25T01:45", "2026-10-26T01:45", "2026-10-25T00:45"),  # 02:45 again
+        ("2026-03-29T00:59", "2026-03-29T01:00", "2026-03-28T01:45"),  # 01:59, then 03:00
+        ("2026-03-29T01:00", "2026-03-30T00:45", "2026-03-29T01:00"),
+        ("2026-03-29T01:45", "2026-03-30T00:45", "2026-03-29T01:00"),
+    ],
+)
+def test_asked_from_within_a_night_of_clock_change(at: str, following: str, latest: str) -> None:
+    schedule = CronSchedule("45 2 * * *", "Europe/Berlin")
+    assert next_slot(schedule, utc(at), anchor=ANCHOR) == utc(following)
+    assert latest_slot(schedule, utc(at), anchor=ANCHOR) == utc(latest)
 
 
 # --- intervals ----------------------------------------------------------------------------------------------------

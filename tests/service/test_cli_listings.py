@@ -122,13 +122,14 @@ async def test_empty_listings(database_url: str) -> None:
 
 
 async def test_dags(world: World, database_url: str) -> None:
-    await world.dag("report", ORDERS, description="Daily numbers", tags=("finance",))
+    await world.dag("report", ORDERS, description="Daily\0numbers", tags=("finance",))
     await world.dag("manual", paused=True)
     await world.emit("orders")
     [manual, report] = listed(database_url, "dags", "list")
     assert (manual["dag_id"], manual["paused"], manual["schedule_text"]) == ("manual", True, "none")
     assert (report["schedule_text"], report["open_deliveries"], report["tags"]) == ("orders (each)", 1, ["finance"])
-    assert report["lag"] >= 0
+    assert report["lag"] >= 0 and report["description"] == "Daily\0numbers"
+    assert onceflow(database_url, "dags", "show", "report").returncode == 0
     assert [d["dag_id"] for d in listed(database_url, "dags", "list", "--paused")] == ["manual"]
     shown = json.loads(onceflow(database_url, "dags", "show", "report", "-o", "json").stdout)
     assert [t["task_id"] for t in shown["tasks"]] == ["work"]

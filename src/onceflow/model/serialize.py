@@ -210,10 +210,8 @@ def _decode_datetime(text: str, zone: str | None) -> datetime:
     from zoneinfo import ZoneInfo
 
     local = time.replace(tzinfo=ZoneInfo(zone))
-    for fold in (0, 1):  # which of two passes through a repeated hour it was, the offset tells
-        if local.replace(fold=fold).utcoffset() == time.utcoffset():
-            return local.replace(fold=fold)
-    return time.astimezone(local.tzinfo)  # the zone's rules have changed since: the instant stays
+    # Else it is the second pass through a repeated hour, or the zone's rules have changed since: the instant stays.
+    return local if local.utcoffset() == time.utcoffset() else time.astimezone(local.tzinfo)
 
 
 FROM_TAG: dict[str, Callable[[Any, int], Any]] = {

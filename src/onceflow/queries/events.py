@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from onceflow.model.serialize import dumps
 from onceflow.queries.rows import Page, Rows, page, stream
 from onceflow.store.database import Database
 
@@ -23,6 +24,7 @@ class EventFilter:
     source_task: str | None = None
     consumer: str | None = None
     disposition: str | None = None
+    event_id: int | None = None
 
     def arguments(self) -> tuple[Any, ...]:
         return (
@@ -30,12 +32,18 @@ class EventFilter:
             self.key,
             self.since,
             self.until,
-            self.source,
-            self.source_dag,
-            self.source_task,
+            _json(self.source),
+            _json(self.source_dag),
+            _json(self.source_task),
             self.consumer,
             self.disposition,
+            self.event_id,
         )
+
+
+def _json(text: str | None) -> str | None:
+    """As the encoder of sources writes it."""
+    return None if text is None else dumps(text)
 
 
 ANY = EventFilter()

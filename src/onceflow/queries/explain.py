@@ -110,7 +110,8 @@ def queued_text(row: Row) -> str:
     if row["paused"]:
         return "the DAG is paused; the run waits until it is unpaused"
     if row["running"] >= row["max_active_runs"]:
-        return f"{row['running']} of max_active_runs {row['max_active_runs']} are running, {row['before']} wait before it"
+        cap = row["max_active_runs"]
+        return f"{row['running']} runs are running, max_active_runs is {cap}; {row['before']} wait before it"
     return f"{row['before']} wait before it; a scheduler starts it as soon as it can"
 
 

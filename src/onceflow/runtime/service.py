@@ -1,7 +1,7 @@
 """The service loop, which exists once: wake, run, look again, back off, stop.
 
-"Nothing claimed" is not "no work": rows may be locked by another process for a moment. So after a wake-up a service
-looks again after 3, 10 and 30 ms before it sleeps until the next wake-up or poll.
+"Nothing claimed" is not "no work": rows may be locked by another process for a moment. So a service that found work
+but could not lock it looks again after 3, 10 and 30 ms before it sleeps until the next wake-up or poll.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import structlog
 
+from onceflow.model.clock import boot_seconds
 from onceflow.model.errors import FencedError
 from onceflow.runtime.wakeups import Wakeups
 from onceflow.store.database import is_transient
@@ -24,15 +25,21 @@ log = structlog.get_logger("onceflow.service")
 
 
 class Service(ABC):
-    """A duty of a process. `poll` is the longest sleep in seconds; `topics` are what wakes it earlier."""
+    """A duty of a process.
+
+    `poll` is the longest sleep in seconds; `topics` are what wakes it earlier. `pace` is the shortest time in seconds
+    from the begin of one batch of work to the next: under load, batches grow instead of their number.
+    """
 
     name: str
     topics: Sequence[str] = ()
     poll: float = 1.0
+    pace: float = 0.0
+    contended: bool = False
 
     @abstractmethod
     async def run_once(self) -> bool:
-        """Do one batch of work; returns whether there was any."""
+        """Do one batch of work; returns whether there was any. Sets `contended` if there was some, but locked."""
 
 
 class Background(ABC):
@@ -47,9 +54,11 @@ class Background(ABC):
 async def run_service(service: Service, wakeups: Wakeups, stop: asyncio.Event) -> None:
     """Run the service until `stop`. An error is logged and backed off; it never ends the loop."""
     wake = wakeups.subscribe(service.topics)
-    look, failures = len(LOOKS), 0
+    look, failures = 0, 0
     while not stop.is_set():
         wake.clear()
+        begin = boot_seconds()
+        service.contended = False
         try:
             did_work = await service.run_once()
         except Exception as error:
@@ -62,12 +71,14 @@ async def run_service(service: Service, wakeups: Wakeups, stop: asyncio.Event) -
         failures = 0
         if did_work:
             look = 0
-            await asyncio.sleep(0)
+            await asyncio.sleep(max(0.0, begin + service.pace - boot_seconds()))
             continue
-        delay = LOOKS[look] if look < len(LOOKS) else service.poll * random.uniform(0.9, 1.1)
-        look += 1
-        if await _wait_for(wake, stop, delay):
-            look = 0
+        if service.contended and look < len(LOOKS):
+            await _wait_for(wake, stop, LOOKS[look])
+            look += 1
+            continue
+        await _wait_for(wake, stop, service.poll * random.uniform(0.9, 1.1))
+        look = 0
 
 
 def _report(service: Service, error: Exception, failures: int) -> None:

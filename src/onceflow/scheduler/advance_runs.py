@@ -32,6 +32,7 @@ def decide(version: Version, states: Mapping[str, TaskState], due: frozenset[str
 class AdvanceRuns(Service):
     name = "advance runs"
     topics = ("run",)
+    pace = 0.008
 
     def __init__(self, role: Role, versions: Versions) -> None:
         self._role = role
@@ -44,6 +45,7 @@ class AdvanceRuns(Service):
         async with self._role.database.transaction() as tx:
             claimed = await tasks.claim_of_runs(tx, runs)
             if not claimed:
+                self.contended = True
                 return False
             versions = await self._versions.read(tx, {r.version for r in claimed})
             advance = Advance()

@@ -53,6 +53,7 @@ class Judged:
 class CreateAssetRuns(Service):
     name = "create asset runs"
     topics = ("delivery",)
+    pace = 0.008
 
     def __init__(self, role: Role, versions: Versions) -> None:
         self._role = role
@@ -65,6 +66,7 @@ class CreateAssetRuns(Service):
         async with self._role.database.transaction() as tx:
             claimed = await deliveries.claim(tx, consumers)
             if not claimed:
+                self.contended = True
                 return False
             versions = await self._versions.read(tx, {c.version for c in claimed if c.version})
             judged = judge_all(claimed, versions)

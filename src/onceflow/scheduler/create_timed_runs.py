@@ -64,7 +64,10 @@ class CreateContinuousRuns(Service):
 
     async def run_once(self) -> bool:
         dags = await timed.find_continuous(self._role.database, DAGS_PER_BATCH)
-        if not dags or not await timed.create_continuous(self._role.database, self._role.id, dags):
+        if not dags:
+            return False
+        if not await timed.create_continuous(self._role.database, self._role.id, dags):
+            self.contended = True
             return False
         self._role.wakeups.notify("run")
         return True

@@ -19,6 +19,7 @@ DAGS_PER_BATCH = 64
 class StartRuns(Service):
     name = "start runs"
     topics = ("run",)
+    pace = 0.012
 
     def __init__(self, role: Role, versions: Versions) -> None:
         self._role = role
@@ -31,6 +32,7 @@ class StartRuns(Service):
         async with self._role.database.transaction() as tx:
             startable = await starts.claim_startable(tx, dags)
             if not startable:
+                self.contended = True
                 return False
             by_version: dict[int, list[int]] = defaultdict(list)
             for run in startable:

@@ -6,14 +6,15 @@ credential store. Nobody is ever asked anything: ssh runs in batch mode.
 
 from __future__ import annotations
 
+import os
 import shlex
+import signal
 import subprocess
-import tempfile
 import threading
-from collections.abc import Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dulwich.client import (
@@ -26,11 +27,19 @@ from dulwich.client import (
     get_credentials_from_store,
 )
 from dulwich.config import ConfigFile, StackedConfig
+from dulwich.errors import GitProtocolError
+from dulwich.protocol import Protocol
+from urllib3.util import Retry
 
 from onceflow.model.errors import SourceError
+from onceflow.sources._git_errors import HttpStatusError
 from onceflow.sources._git_repository import Access
 from onceflow.sources._git_url import Location, parse
 
+if TYPE_CHECKING:
+    from dulwich.client import HTTPResponse
+
+GRACE = 5  # seconds that ssh may take to end when it was told to
 PATIENCE = 10  # an ssh connection as a whole may last this many times the time-out of one answer
 
 
@@ -53,17 +62,12 @@ def connected(location: Location, access: Access, vendor: SshVendor) -> Generato
     place = location if rewritten == location.shown else parse(rewritten)
     if place.kind == "path":
         raise SourceError("git's insteadOf turns it into a local path", where=location.shown, remedy="name the path")
-    try:
-        if place.kind == "ssh":
-            yield _ssh(place, access, config, vendor), place.path.encode()
-        else:
-            client = _http(place, access, config)
-            try:
-                yield client, urlsplit(place.url).path.encode()
-            finally:
-                client.pool_manager.clear()
-    finally:
-        vendor.close()
+    if place.kind == "ssh":
+        with closing(_ssh(place, access, config, vendor)) as ssh:
+            yield ssh, place.path.encode()
+    else:
+        with closing(_http(place, access, config)) as http:
+            yield http, urlsplit(place.url).path.encode()
 
 
 def _config(access: Access) -> StackedConfig:
@@ -75,12 +79,12 @@ def _config(access: Access) -> StackedConfig:
     return StackedConfig(backends)
 
 
-def _http(place: Location, access: Access, config: StackedConfig) -> HttpGitClient:
+def _http(place: Location, access: Access, config: StackedConfig) -> _HttpClient:
     user, password = access.username or place.user, read_token(access) or place.password
     if user is None and password is None:
         scheme = urlsplit(place.url).scheme
         user, password = next(get_credentials_from_store(scheme, place.host), (None, None))
-    return HttpGitClient(
+    client = _HttpClient(
         place.url,
         config=config,
         username="git" if user is None and password is not None else user,  # any name will do beside a token
@@ -89,10 +93,13 @@ def _http(place: Location, access: Access, config: StackedConfig) -> HttpGitClie
         thin_packs=False,
         quiet=True,
     )
+    # The triggerer repeats a failed look, with a back-off; to repeat it here would only multiply the time-out.
+    client.pool_manager.connection_pool_kw["retries"] = Retry(None, connect=0, read=0, redirect=5, status=0, other=0)
+    return client
 
 
-def _ssh(place: Location, access: Access, config: StackedConfig, vendor: SshVendor) -> SSHGitClient:
-    return SSHGitClient(
+def _ssh(place: Location, access: Access, config: StackedConfig, vendor: SshVendor) -> _SshClient:
+    return _SshClient(
         place.host,
         port=place.port,
         username=place.user or access.username,
@@ -105,12 +112,49 @@ def _ssh(place: Location, access: Access, config: StackedConfig, vendor: SshVend
     )
 
 
+class _HttpClient(HttpGitClient):
+    """Closes its connections, also those whose answers the library does not read to the end."""
+
+    def _http_request(
+        self,
+        url: str,
+        headers: dict[str, str] | None = None,
+        data: bytes | Iterator[bytes] | None = None,
+        raise_for_status: bool = True,
+    ) -> tuple[HTTPResponse, Callable[[int], bytes]]:
+        response, read = super()._http_request(url, headers, data, raise_for_status=False)
+        self._responses = [*getattr(self, "_responses", ()), response]
+        if raise_for_status and response.status != 200:
+            raise HttpStatusError(response.status)
+        return response, read
+
+    def close(self) -> None:
+        for response in getattr(self, "_responses", ()):
+            response.close()
+        self.pool_manager.clear()
+
+
+class _SshClient(SSHGitClient):
+    """Closes its connections, also those that the library leaves open when the other side hangs up at once."""
+
+    def _connect(
+        self, cmd: bytes, path: str | bytes, protocol_version: int | None = None
+    ) -> tuple[Protocol, Callable[[], bool], IO[bytes] | None]:
+        connection = super()._connect(cmd, path, protocol_version)
+        self._protocols = [*getattr(self, "_protocols", ()), connection[0]]
+        return connection
+
+    def close(self) -> None:
+        for protocol in getattr(self, "_protocols", ()):
+            protocol.close()
+
+
 class SshVendor(SSHVendor):
     """Runs the ssh program, and ends it when it takes too long or when nobody waits for its answer any more."""
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
-        self._connections: list[_Connection] = []
+        self._running: _Connection | None = None
 
     def run_command(self, host: str, command: bytes, *unnamed: Any, **options: Any) -> _Connection:
         """Start `command` on the host. Called by dulwich, with user name, port and so on by their names."""
@@ -121,12 +165,12 @@ class SshVendor(SSHVendor):
         program = shlex.split(options.get("ssh_command") or "ssh")
         arguments = [*program, *self._flags(options), target, command.decode("utf-8", "surrogateescape")]
         connection = _Connection(arguments, PATIENCE * self._timeout)
-        self._connections.append(connection)
+        self._running = connection
         return connection
 
     def _flags(self, options: Mapping[str, Any]) -> list[str]:
         seconds = max(1, round(self._timeout))
-        settings = ["BatchMode=yes", f"ConnectTimeout={seconds}", f"ServerAliveInterval={seconds}"]
+        settings = ["BatchMode=yes", "ControlMaster=no", f"ConnectTimeout={seconds}", f"ServerAliveInterval={seconds}"]
         flags = ["-x"]
         if options.get("port"):
             flags += ["-p", str(options["port"])]
@@ -138,50 +182,32 @@ class SshVendor(SSHVendor):
 
     def interrupt(self) -> None:
         """Kill what runs; from any thread. The one that waits for it gets an error."""
-        for connection in list(self._connections):
-            connection.kill()
-
-    def close(self) -> None:
-        """End all connections and wait for them."""
-        while self._connections:
-            self._connections.pop().close()
+        if self._running is not None:
+            self._running.kill()
 
 
 class _Connection(SubprocessWrapper):
-    """A running ssh, as dulwich talks to it. What it complains goes to a file, so that it never blocks on that."""
+    """A running ssh, as dulwich talks to it."""
 
     def __init__(self, arguments: list[str], limit: float) -> None:
-        with ExitStack() as stack:
-            self._complaints = stack.enter_context(tempfile.TemporaryFile())
-            self._process = subprocess.Popen(
-                arguments,
-                bufsize=0,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._complaints,
-                start_new_session=True,
-            )
-            super().__init__(self._process)
-            stack.callback(super().close)
-            stack.callback(self.kill)
-            self._alarm = threading.Timer(limit, self.kill)
-            self._alarm.daemon = True
-            self._alarm.start()
-            stack.callback(self._alarm.join)
-            stack.callback(self._alarm.cancel)
-            self._stack = stack.pop_all()
-
-    @property
-    def stderr(self) -> IO[bytes]:
-        """What ssh said; asked for when it hung up."""
-        self._process.wait()
-        self._complaints.seek(0)
-        return self._complaints
+        pipe = subprocess.PIPE
+        super().__init__(
+            subprocess.Popen(arguments, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+        )
+        self._alarm = threading.Timer(limit, self.kill)
+        self._alarm.name = "onceflow-ssh"
+        self._alarm.daemon = True
+        self._alarm.start()
 
     def kill(self) -> None:
-        """End the program, if it still runs."""
-        self._process.kill()
+        """End the program and what it started, if it still runs."""
+        if self.proc.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.proc.pid, signal.SIGKILL)
 
-    def close(self, timeout: int | None = None) -> None:
+    def close(self, timeout: int | None = 60) -> None:
         """End it, and leave neither process nor thread nor file behind. May be called again."""
-        self._stack.close()
+        self._alarm.cancel()
+        self._alarm.join()
+        with suppress(GitProtocolError):  # it did not end by itself, and was killed
+            super().close(GRACE)

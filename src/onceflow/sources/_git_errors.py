@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
-from dulwich.client import HTTPProxyUnauthorized, HTTPUnauthorized
 from dulwich.errors import HangupException, NotGitRepository
 
 from onceflow.model.errors import SourceError
 from onceflow.sources._git_url import Location, redact
 
-_UNAUTHORIZED = ("permission denied", "authentication failed", "http resp 403", "host key verification failed")
+_UNAUTHORIZED = ("permission denied", "authentication failed", "host key verification failed")
 _NOT_FOUND = ("not appear to be a git repository", "repository not found", "no such file or directory")
 
 
 class TooLargeError(Exception):
     """The server sends more than is allowed."""
+
+
+class HttpStatusError(Exception):
+    """A web server answered with an error."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"HTTP {status}")
+        self.status = status
 
 
 @contextmanager
@@ -44,13 +51,15 @@ def _source_error(exc: Exception, location: Location, secrets: Sequence[str]) ->
     if code == "source_unauthorized":
         message = f"access was refused: {text}" if text else "access was refused"
         return SourceError(message, where=location.shown, remedy=_LOGIN[location.kind], code=code)
-    return SourceError(text or type(exc).__name__, where=location.shown, code=code)
+    remedy = "if you trust its certificate's issuer: ca_file=…" if "certificate" in text else ""
+    return SourceError(text or type(exc).__name__, where=location.shown, remedy=remedy, code=code)
 
 
 def _code(exc: Exception, text: str) -> str:
-    if isinstance(exc, NotGitRepository):
+    status = exc.status if isinstance(exc, HttpStatusError) else 0
+    if isinstance(exc, NotGitRepository) or status in (404, 410):
         return "source_not_found"
-    if isinstance(exc, HTTPUnauthorized | HTTPProxyUnauthorized | PermissionError):
+    if isinstance(exc, PermissionError) or status in (401, 403, 407):
         return "source_unauthorized"
     if any(sign in text for sign in _UNAUTHORIZED):
         return "source_unauthorized"
@@ -60,12 +69,11 @@ def _code(exc: Exception, text: str) -> str:
 
 
 def _text(exc: Exception) -> str:
-    if isinstance(exc, HTTPUnauthorized):
-        return "HTTP 401"
     if isinstance(exc, HangupException):
         lines = [line.decode("utf-8", "replace").strip() for line in exc.stderr_lines or ()]
         return "; ".join(line for line in lines if line) or "the remote hung up"
-    return str(exc)
+    text = str(exc)
+    return text.partition("(Caused by ")[2].removesuffix(")") or text
 
 
 def _missing(location: Location) -> str:

@@ -34,11 +34,13 @@ class RemoteRepository:
         self._location = location
         self._access = access
         self._vendor = SshVendor(access.timeout)
+        self._may_filter = True  # the server speaks the version of the protocol that can leave files out
 
     def head(self, branch: str | None) -> Head:
         with self._client() as (client, path):
             name = reference(branch)
             found = client.get_refs(path, ref_prefix=[name.encode()])
+            self._may_filter = client.protocol_version == 2
             head = _head_in(found, branch)
             if head is not None:
                 return head
@@ -72,7 +74,7 @@ class RemoteRepository:
                 _Have(have),
                 _bounded(pack, self._access.max_download),
                 depth=depth,
-                filter_spec=b"tree:0",
+                filter_spec=b"tree:0" if self._may_filter else None,
                 ref_prefix=[b"HEAD"],
             )
             return _commits_in(pack, result.object_format)

@@ -91,6 +91,7 @@ class Database:
                 max_size=max_size,
                 max_inactive_connection_lifetime=30.0,
                 timeout=5.0,
+                reset=_leave_as_is,
                 **session_options(kind, lease_seconds, pooler, hot=hot),
             )
             async with pool.acquire() as connection:
@@ -155,6 +156,10 @@ class Database:
             raise translate(error) from error
         except (OSError, asyncpg.InterfaceError) as error:
             raise unreachable(self.url, error) from error
+
+
+async def _leave_as_is(_connection: object) -> None:
+    """No reset when a connection goes back to the pool: no statement of ours changes the session."""
 
 
 def session_options(kind: str, lease_seconds: float, pooler: str, *, hot: bool) -> dict[str, Any]:

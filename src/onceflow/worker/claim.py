@@ -12,6 +12,7 @@ from onceflow.worker.host import Guests
 class ClaimTasks(Service):
     name = "claim tasks"
     topics = ("task",)
+    pace = 0.004
 
     def __init__(self, role: Role, guests: Guests) -> None:
         self._role = role
@@ -23,7 +24,10 @@ class ClaimTasks(Service):
         if free <= 0 or self._role.stop.is_set():
             return False
         claimed = await tasks.claim(self._role.database, self._role.id, free, self._role.settings.lease_seconds)
+        if not claimed:
+            self.contended = True  # they may be locked for a moment by another worker
+            return False
         versions = await self._versions.read(self._role.database, {t.version for t in claimed})
         for task in claimed:
             self._guests.launch(task, versions[task.version])
-        return bool(claimed)
+        return True

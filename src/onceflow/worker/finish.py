@@ -26,6 +26,7 @@ class FinishAttempts(Service):
 
     name = "finish attempts"
     topics = ("finished",)
+    pace = 0.004
 
     def __init__(self, role: Role, guests: Guests) -> None:
         self._role = role

@@ -10,7 +10,7 @@ with page as (
   order by d.dag_id limit $5 offset $6
 )
 select p.total, d.id, d.dag_id, d.active, d.paused, d.schedule_kind, v.spec -> 'schedule' as schedule,
-       v.spec ->> 'description' as description, v.spec ->> 'owner' as owner, v.spec -> 'tags' as tags, v.number as version,
+       v.spec -> 'description' as description, v.spec -> 'owner' as owner_json, v.spec -> 'tags' as tags, v.number as version,
        v.created_at as version_at, d.max_active_runs, d.created_at, d.next_slot_at, f.path as file, f.bundle,
        f.parsed_at, f.failure is not null as broken, c.queued, c.running, o.open_deliveries, o.oldest_open_at,
        extract(epoch from clock_timestamp() - o.oldest_open_at)::double precision as lag, l.run_id as last_run_id,

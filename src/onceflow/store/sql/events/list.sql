@@ -1,6 +1,7 @@
 -- Events with their deliveries, in the order of their ids (of commit within an asset), or newest first.
 -- $1 asset by name or URI, $2 key, $3 from, $4 to (created, inclusive), $5 kind of source, $6 DAG and $7 task of a task's
--- event, $8 consumer, $9 its disposition ('open' = pending or held); null = any. $10 newest first, $11 limit, $12 offset.
+-- event, these three as JSON texts (->> would fail on a NUL anywhere in the object), $8 consumer, $9 its disposition ('open' = pending or held); $10 id; null = any.
+-- $11 newest first, $12 limit, $13 offset.
 with page as (
   select e.id, count(*) over () as total
   from event e join asset a on a.id = e.asset_id
@@ -8,16 +9,17 @@ with page as (
     and ($2::text is null or e.key = $2)
     and ($3::timestamptz is null or e.created_at >= $3)
     and ($4::timestamptz is null or e.created_at <= $4)
-    and ($5::text is null or e.source ->> 'kind' = $5)
-    and ($6::text is null or e.source ->> 'dag_id' = $6)
-    and ($7::text is null or e.source ->> 'task_id' = $7)
+    and ($5::text is null or (e.source -> 'kind')::text = $5)
+    and ($6::text is null or (e.source -> 'dag_id')::text = $6)
+    and ($7::text is null or (e.source -> 'task_id')::text = $7)
     and (($8::text is null and $9::text is null) or exists (
       select 1 from delivery y join dag d on d.id = y.dag_id
       where y.event_id = e.id and ($8::text is null or d.dag_id = $8)
         and ($9::text is null or y.disposition::text = $9
              or ($9 = 'open' and y.disposition in ('pending', 'held')))))
-  order by case when $10::boolean then -e.id else e.id end
-  limit $11 offset $12
+    and ($10::bigint is null or e.id = $10)
+  order by case when $11::boolean then -e.id else e.id end
+  limit $12 offset $13
 )
 select p.total, e.id, a.id as asset_id, a.name as asset, a.uri, a."group", e.seq, e.key, e.extra, e.source, e.created_at,
        1 + w.later as witnesses, w.differing, coalesce(y.deliveries, '[]') as deliveries
@@ -33,4 +35,4 @@ cross join lateral (
   from delivery y left join dag d on d.id = y.dag_id left join run r on r.id = y.run_id
   where y.event_id = e.id
 ) y
-order by case when $10 then -e.id else e.id end
+order by case when $11 then -e.id else e.id end
