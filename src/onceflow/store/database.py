@@ -169,6 +169,7 @@ def session_options(kind: str, lease_seconds: float, pooler: str, *, hot: bool) 
     milliseconds = int(lease_seconds * 500)
     settings = {
         "application_name": kind,
+        "default_transaction_isolation": "read committed",
         "idle_in_transaction_session_timeout": str(milliseconds),
         "tcp_user_timeout": str(int(lease_seconds * 1000)),
         "timezone": "UTC",
