@@ -45,10 +45,19 @@ class Repo:
     shas: list[str] = field(default_factory=list)
 
     @classmethod
-    def make(cls, path: Path, branch: str = "main", partial: bool = True) -> Repo:
+    def make(cls, path: Path, branch: str = "main") -> Repo:
         git("init", "-q", "--bare", "-b", branch, str(path))
-        git("config", "uploadpack.allowFilter", "true" if partial else "false", cwd=path)
-        return cls(path, git("hash-object", "-w", "-t", "tree", os.devnull, cwd=path))
+        made = cls(path, git("hash-object", "-w", "-t", "tree", os.devnull, cwd=path))
+        made.allow_partial(True)
+        return made
+
+    def allow_partial(self, allowed: bool) -> None:
+        """Whether a client may ask for commits without their files."""
+        git("config", "uploadpack.allowFilter", str(allowed).lower(), cwd=self.path)
+
+    def add_object(self, kind: str, content: bytes) -> str:
+        """Store an object, however odd; its sha."""
+        return self._with_input(["hash-object", "-w", "--literally", "-t", kind, "--stdin"], content)
 
     def commit(
         self,

@@ -417,10 +417,11 @@ async def _execute(url: str, statement: str) -> None:
 
 @contextmanager
 def shared(system: System) -> Iterator[System]:
-    """A system for all tests of a module: `yield from` it in a fixture of that scope."""
+    """A system for all tests of a module, for a fixture of that scope. At the end nothing may be amiss in it."""
     asyncio.run(system.__aenter__())
     try:
         yield system
+        asyncio.run(system.verify())
     finally:
         system.end()
 

@@ -6,10 +6,11 @@ import asyncio
 import json
 
 import pytest
-from harness import Source, children, keys, open_files, own_threads, rebuilt, watching
+from harness import Source, children, open_files, own_threads
 
 from onceflow.sdk.trigger import Checkpoint
 from support import eventually
+from watch import keys, rebuilt, watching
 
 CYCLES = 12
 CHANGES = 4

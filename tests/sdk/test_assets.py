@@ -130,7 +130,6 @@ def test_a_trigger_inside_a_function_is_refused() -> None:
 
 def test_a_watcher_without_identity_is_told() -> None:
     assert not file_of(assets=[watched(Rows("t"))]).warnings
-    assert not file_of(assets=[watched(Plain(), key="id")]).warnings
     [warning] = file_of(assets=[watched(Plain())]).warnings
     assert "neither a key nor a cursor" in warning and __file__ in warning
 

@@ -122,13 +122,13 @@ async def test_empty_listings(database_url: str) -> None:
 
 
 async def test_dags(world: World, database_url: str) -> None:
-    await world.dag("report", ORDERS, description="Daily\0numbers", tags=("finance",))
+    await world.dag("report", ORDERS, description="Daily numbers", tags=("finance",))
     await world.dag("manual", paused=True)
     await world.emit("orders")
     [manual, report] = listed(database_url, "dags", "list")
     assert (manual["dag_id"], manual["paused"], manual["schedule_text"]) == ("manual", True, "none")
     assert (report["schedule_text"], report["open_deliveries"], report["tags"]) == ("orders (each)", 1, ["finance"])
-    assert report["lag"] >= 0 and report["description"] == "Daily\0numbers"
+    assert report["lag"] >= 0 and report["description"] == "Daily numbers"
     assert onceflow(database_url, "dags", "show", "report").returncode == 0
     assert [d["dag_id"] for d in listed(database_url, "dags", "list", "--paused")] == ["manual"]
     shown = json.loads(onceflow(database_url, "dags", "show", "report", "-o", "json").stdout)
@@ -137,6 +137,17 @@ async def test_dags(world: World, database_url: str) -> None:
     missing = onceflow(database_url, "dags", "show", "reprot")
     assert missing.returncode == 1
     assert "there is no DAG 'reprot'" in missing.stderr and "report" in missing.stderr
+
+
+async def test_a_spec_that_cannot_be_taken_apart_harms_no_other(world: World, database_url: str) -> None:
+    await world.dag("strange", ORDERS, description="a\0b")
+    await world.dag("report", ORDERS)
+    await world.emit("orders")
+    [run] = await world.judge("report")
+    await world.start(run)
+    report, strange = listed(database_url, "dags", "list")
+    assert report["schedule_text"] == "orders (each)" and strange["description"] is None
+    assert listed(database_url, "verify")["ok"]
 
 
 async def test_dag_errors(world: World, database_url: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import linecache
 import sys
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.abc import SourceLoader
@@ -61,6 +62,9 @@ def module_name(path: str) -> str:
     return f"dag_{name}" if parts[0] in sys.stdlib_module_names or parts[0] in RESERVED else name
 
 
+# DAGs register themselves with the file that is being loaded, so only one is loaded at a time.
+_one_at_a_time = threading.RLock()
+
 RESERVED = frozenset({"airflow", "asyncpg", "fastapi", "onceflow", "pendulum", "uvicorn"})
 
 
@@ -71,7 +75,11 @@ def load_file(path: str, dag_folder: str | Path, source: bytes | None = None) ->
     """
     prepare(dag_folder)
     full = Path(dag_folder).absolute() / path
-    name = module_name(path)
+    with _one_at_a_time:
+        return _load(full, module_name(path), Path(dag_folder).absolute(), source)
+
+
+def _load(full: Path, name: str, folder: Path, source: bytes | None) -> LoadedFile:
     loader = KeptSource(name, full, source)
     spec = ModuleSpec(name, loader, origin=str(full), is_package=full.name == "__init__.py")
     spec.has_location = True
@@ -85,8 +93,11 @@ def load_file(path: str, dag_folder: str | Path, source: bytes | None = None) ->
     except BaseException:
         sys.modules.pop(name, None)
         raise
+    parent, _, child = name.rpartition(".")
+    if parent in sys.modules:
+        setattr(sys.modules[parent], child, module)
     values = list(vars(module).values())
-    dags = _own(_once([*scope.registered[before:], *(v for v in values if isinstance(v, DAG))]), full, Path(dag_folder))
+    dags = _own(_once([*scope.registered[before:], *(v for v in values if isinstance(v, DAG))]), full, folder)
     return LoadedFile(module, dags, _once(v for v in values if isinstance(v, Asset)))
 
 
@@ -97,10 +108,11 @@ def load_class(classpath: str, file: str, dag_folder: str | Path) -> type[Any]:
     """
     prepare(dag_folder)
     module_path, _, name = classpath.rpartition(".")
-    if file:
-        module = _loaded(file, dag_folder) or load_file(file, dag_folder).module
-    else:
-        module = importlib.import_module(module_path)
+    with _one_at_a_time:
+        if file:
+            module = _loaded(file, dag_folder) or load_file(file, dag_folder).module
+        else:
+            module = importlib.import_module(module_path)
     found = getattr(module, name, None)
     if not isinstance(found, type):
         where = file or module_path
@@ -109,9 +121,11 @@ def load_class(classpath: str, file: str, dag_folder: str | Path) -> type[Any]:
 
 
 def _loaded(file: str, dag_folder: str | Path) -> ModuleType | None:
+    """The file's module, if it was loaded and the file has not changed since."""
     module = sys.modules.get(module_name(file))
-    full = str(Path(dag_folder).absolute() / file)
-    return module if module is not None and module.__file__ == full else None
+    loader = getattr(module, "__loader__", None)
+    full = Path(dag_folder).absolute() / file
+    return module if isinstance(loader, KeptSource) and loader.is_of(full) else None
 
 
 class KeptSource(SourceLoader):
@@ -121,15 +135,22 @@ class KeptSource(SourceLoader):
         self.name = name
         self.path = path
         self.source = source
+        self.executed = b""
+
+    def is_of(self, path: Path) -> bool:
+        """Whether this is the module of that file as it is now."""
+        return path == self.path and path.read_bytes() == self.executed
 
     def get_filename(self, fullname: str) -> str:
         return str(self.path)
 
     def get_data(self, path: str) -> bytes:
-        if self.source is None or path != str(self.path):
-            return Path(path).read_bytes()
-        self._remember_lines(self.source)
-        return self.source
+        if self.source is None:
+            self.executed = Path(path).read_bytes()
+        else:
+            self._remember_lines(self.source)
+            self.executed = self.source
+        return self.executed
 
     def _remember_lines(self, source: bytes) -> None:
         """Let tracebacks quote the source that runs, not the file as it is by now."""
@@ -143,5 +164,5 @@ def _once(items: Iterable[Any]) -> list[Any]:
 
 def _own(dags: list[DAG], full: Path, folder: Path) -> list[DAG]:
     """Without those that were made by another DAG file, which this one imports."""
-    inside = f"{folder.absolute()}/"
+    inside = f"{folder}/"
     return [dag for dag in dags if dag.file == str(full) or not dag.file.startswith(inside)]

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
-from itertools import islice
 
 from onceflow.model.dagspec import (
     ContinuousSchedule,
@@ -218,8 +217,7 @@ def _cron_slots(schedule: CronSchedule, after: datetime) -> Iterator[datetime]:
 
 def _latest_cron_slot(schedule: CronSchedule, at: datetime) -> datetime | None:
     """Look back, then walk forward from there: in a night of clock change only the way forward is exact."""
-    backwards = _cron(schedule, at + timedelta(seconds=1), reverse=True)
-    for local in islice(backwards, 4):
+    for local in _cron(schedule, at + timedelta(seconds=1), reverse=True):
         found: datetime | None = None
         for slot in _cron_slots(schedule, local.astimezone(UTC) - TICK):
             if slot > at:

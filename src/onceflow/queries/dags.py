@@ -74,4 +74,4 @@ def schedule_text(schedule: dict[str, Any] | None) -> str:
 
 
 def _with_schedule_text(row: Row) -> Row:
-    return row | {"schedule_text": schedule_text(row["schedule"]), "owner": row.pop("owner_json")}
+    return row | {"schedule_text": schedule_text(row["schedule"])}

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from onceflow.model.serialize import dumps
 from onceflow.queries.rows import Page, Rows, page, stream
 from onceflow.store.database import Database
 
@@ -32,18 +31,13 @@ class EventFilter:
             self.key,
             self.since,
             self.until,
-            _json(self.source),
-            _json(self.source_dag),
-            _json(self.source_task),
+            self.source,
+            self.source_dag,
+            self.source_task,
             self.consumer,
             self.disposition,
             self.event_id,
         )
-
-
-def _json(text: str | None) -> str | None:
-    """As the encoder of sources writes it."""
-    return None if text is None else dumps(text)
 
 
 ANY = EventFilter()

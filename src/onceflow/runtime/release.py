@@ -20,7 +20,7 @@ async def release(url: str, dead: list[UUID]) -> None:
     """Declare the processes dead and wake those who take over."""
     async with await Database.connect(url, kind="release") as database:
         await bury(database, dead)
-        await notify_once(database, "task", "run", "watcher")
+        await notify_once(database, "task", "watcher")
 
 
 def main() -> None:

@@ -57,7 +57,7 @@ class CreateContinuousRuns(Service):
     """The next run of each @continuous DAG as soon as the one before has ended."""
 
     name = "create continuous runs"
-    topics = ("dag",)
+    topics = ("dag", "run")
 
     def __init__(self, role: Role) -> None:
         self._role = role

@@ -21,14 +21,14 @@ class Rescue(Service):
         self._role = role
 
     async def run_once(self) -> bool:
-        if self._role.may_take_over and (dead := await processes.bury(self._role.database)):
+        if self._role.may_take_over and (dead := await processes.bury(self._role.database, expired=True)):
             log.warning("processes declared dead", processes=[str(p) for p in dead])
             self._role.wakeups.notify("watcher")
         rescued = await tasks.rescue(self._role.database, take_over=self._role.may_take_over)
         if rescued:
             log.warning("tasks of vanished workers queued again", tasks=rescued)
             notify_queued(self._role.wakeups)
-            self._role.wakeups.notify("run")
+            self._role.wakeups.notify("finish")
         return bool(rescued)
 
 
@@ -41,7 +41,7 @@ class ExpireRuns(Service):
     async def run_once(self) -> bool:
         expired = await self._role.database.fetch("runs/expire", 100, None)
         if expired:
-            self._role.wakeups.notify("run", "dag")
+            self._role.wakeups.notify("run")
         return bool(expired)
 
 

@@ -61,6 +61,7 @@ class DAG:
         self.tasks: list[BaseOperator] = []
         self.task_dict: dict[str, BaseOperator] = {}
         self.groups: dict[str, TaskGroup] = {}
+        self._numbers: dict[str, int] = {}
 
     @property
     def described(self) -> str:
@@ -122,11 +123,11 @@ class DAG:
 
     def free_id(self, wanted: str) -> str:
         """`wanted`, or the first of `wanted__1`, `wanted__2`, … that is free."""
-        taken = self.task_dict.keys() | self.groups.keys()
-        number, found = 0, wanted
-        while found in taken:
+        number, found = self._numbers.get(wanted, 0), wanted
+        while found in self.task_dict or found in self.groups:
             number += 1
             found = f"{wanted}__{number}"
+        self._numbers[wanted] = max(0, number - 1)
         return found
 
     def get_task(self, task_id: str) -> BaseOperator:

@@ -69,10 +69,14 @@ class TaskFactory(Generic[P, R]):
 
     expand = expand_kwargs = partial
 
+    @functools.cached_property
+    def _signature(self) -> inspect.Signature:
+        return inspect.signature(self.function)
+
     def _check(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raise DagError if the function cannot be called like this; names of the context may be missing."""
         try:
-            signature = inspect.signature(self.function)
+            signature = self._signature
             bound = signature.bind_partial(*args, **kwargs).arguments
         except TypeError as error:
             place = function_place(self.function)
@@ -83,6 +87,15 @@ class TaskFactory(Generic[P, R]):
             if required and name not in bound and name not in KEYS and parameter.kind not in VARIABLE:
                 message = f"{self.function.__name__}() is called without {name}"
                 raise DagError(message, where=here(), remedy=f"its arguments are {signature}")
+
+    if not TYPE_CHECKING:
+
+        def __rshift__(self, other: Any) -> Any:
+            name = self.function.__name__
+            message = f"@task function {name} stands in an order of tasks but is not called"
+            raise DagError(message, where=here(), remedy=f"write {name}(...)")
+
+        __lshift__ = __rrshift__ = __rlshift__ = __rshift__
 
     def _free_id(self, wanted: str, options: Mapping[str, Any]) -> str:
         group = options.get("task_group") or scope.current_group()

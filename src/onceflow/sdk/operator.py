@@ -19,6 +19,8 @@ from onceflow.sdk.where import here
 from onceflow.sdk.xcom import XComArg, references
 
 if TYPE_CHECKING:
+    import logging
+
     from onceflow.sdk.context import Context
     from onceflow.sdk.dag import DAG
     from onceflow.sdk.group import TaskGroup
@@ -207,6 +209,13 @@ class BaseOperator(Linkable, metaclass=OperatorMeta):
     @property
     def downstream_list(self) -> list[BaseOperator]:
         return list(self.downstream_tasks)
+
+    @property
+    def log(self) -> logging.Logger:
+        """The task's logger; what it writes goes to the attempt's log."""
+        from logging import getLogger
+
+        return getLogger(f"{type(self).__module__}.{type(self).__qualname__}")
 
     @property
     def dag_id(self) -> str:

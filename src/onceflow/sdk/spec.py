@@ -70,9 +70,11 @@ class Compiler:
         return spec
 
     def _check_default_args(self, dag: DAG) -> None:
+        if not dag.default_args:
+            return
         known: set[str] = {*table.TASK_OPTIONS, *table.TASK_OWN, *table.TASK_IGNORED, "params"}
-        for task in dag.tasks:
-            known.update(name for base in type(task).__mro__ for name in _parameters(base))
+        for base in {base for task in dag.tasks for base in type(task).__mro__}:
+            known.update(_parameters(base))
         for name in dag.default_args.keys() - known:
             error = table.unknown(name, known, owner=f"default_args of {dag.described}", where=dag.where)
             self.warnings.append(self.place(str(error)))
@@ -121,6 +123,10 @@ class Compiler:
 
     def asset(self, asset: Asset) -> AssetSpec:
         """One declaration of an asset."""
+        if asset.key:
+            self.warnings.append(
+                f"{self.place(asset.where)}: key of asset {asset.name!r} has no effect in Onceflow yet"
+            )
         watchers: dict[str, WatcherSpec] = {}
         for watcher in asset.watchers:
             spec = self.watcher(watcher, asset)
@@ -146,11 +152,11 @@ class Compiler:
         except TypeError as error:
             message = f"serialize() of {kind.__qualname__} gives arguments that it does not take: {error}"
             raise DagError(message, where=watcher.where, remedy="give exactly the arguments of __init__") from None
-        if not asset.key and not has_identity(kind):
+        if not has_identity(kind):
             self.warnings.append(
                 f"{self.place(watcher.where)}: watcher {watcher.name!r} of asset {asset.name!r} gives its events "
                 "neither a key nor a cursor: after a crash the same change may be reported again as a new event "
-                "(give TriggerEvent(..., key=) or cursor=, or Asset(key=))"
+                "(give TriggerEvent(..., key=) or cursor=)"
             )
         where = f"arguments of watcher {watcher.name!r} of asset {asset.name!r}"
         return WatcherSpec(

@@ -25,7 +25,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import logging
 
 
 class _Unset:
@@ -73,6 +76,13 @@ class BaseTrigger(ABC):
     @abstractmethod
     def run(self) -> AsyncIterator[Any]:
         """Yield a TriggerEvent per change (or a list of them: one transaction), for ever."""
+
+    @property
+    def log(self) -> logging.Logger:
+        """The trigger's logger."""
+        from logging import getLogger
+
+        return getLogger(f"{type(self).__module__}.{type(self).__qualname__}")
 
     async def cleanup(self) -> None:
         """Called when the trigger stops, whatever the reason, unless its process died."""

@@ -14,7 +14,7 @@ import asyncpg
 from onceflow.store import statements
 from onceflow.store.database import Database, session_options
 
-TOPICS = ("delivery", "run", "task", "watcher", "file", "dag")
+TOPICS = ("delivery", "run", "finish", "task", "watcher", "dag")
 PREFIX = "onceflow_"
 SPACING = 0.005
 

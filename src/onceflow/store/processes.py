@@ -35,9 +35,9 @@ async def stop(database: Database, process: UUID) -> None:
     await release(database, [process])
 
 
-async def bury(database: Database, seen_dead: Sequence[UUID] = ()) -> list[UUID]:
-    """Declare dead whose lease ran out, and those whose parent saw them end; free what they owned."""
-    rows = await database.fetch("processes/bury", list(seen_dead))
+async def bury(database: Database, seen_dead: Sequence[UUID] = (), *, expired: bool = False) -> list[UUID]:
+    """Declare dead those that their parent saw end, and with `expired` whose lease ran out; free what they owned."""
+    rows = await database.fetch("processes/bury", list(seen_dead), expired)
     dead = [r["id"] for r in rows] + [p for p in seen_dead if p not in {r["id"] for r in rows}]
     if dead:
         await release(database, dead)

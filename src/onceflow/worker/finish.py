@@ -43,7 +43,7 @@ class FinishAttempts(Service):
         except BAD_DATA as error:
             await self._store_one_by_one(batch, error)
         del self._guests.reports[: len(batch)]
-        topics = {"run"} | ({"delivery"} if any(r.changes for r in batch) else set())
+        topics = {"finish"} | ({"delivery"} if any(r.changes for r in batch) else set())
         if any(r.state is TaskState.QUEUED for r in batch):
             topics.add("task")
         self._role.wakeups.notify(*topics)

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from onceflow.store.tasks import ClaimedTask, Report
 from onceflow.store.versions import Version
 from onceflow.worker.answers import answer
 from onceflow.worker.outcome import Ending, report
-from onceflow.worker.templates import FileTemplate, Templates, keep_source, run_fresh, source_file
+from onceflow.worker.templates import FileTemplate, Templates, keep_source, source_file, start_fresh
 
 TIMEOUT_GRACE = 5.0
 STOP_GRACE = 3.0
@@ -85,9 +85,8 @@ class Guests:
 
     def launch(self, task: ClaimedTask, version: Version) -> None:
         """Start the attempt in a guest, without waiting for it."""
-        assert self._group is not None
         guest = self.running[task.id] = Guest(task, version)
-        self._group.create_task(self._launch(guest))
+        self._spawn(self._launch(guest))
 
     async def _launch(self, guest: Guest) -> None:
         try:
@@ -135,10 +134,7 @@ class Guests:
         guest.frames = Frames(ours, lambda m: self._on_message(guest, m), lambda: None)
         order |= {"op": "run", "id": task.id, "request": self._request(guest), "log": str(self._log(task))}
         if fresh:
-            assert self._group is not None
-            self._group.create_task(
-                run_fresh(order, theirs, lambda code: self._ended(guest, code), lambda pid: _set_pid(guest, pid))
-            )
+            self._spawn(self._run_fresh(guest, order, theirs))
         else:
             guest.template = template
             template.start(task.id, order, theirs, lambda code: self._ended(guest, code))
@@ -146,6 +142,19 @@ class Guests:
         limit = spec.task(task.task_id).execution_timeout
         if limit:
             guest.timer = asyncio.get_running_loop().call_later(limit + TIMEOUT_GRACE, self._overran, guest)
+
+    async def _run_fresh(self, guest: Guest, order: dict[str, Any], guest_end: socket.socket) -> None:
+        try:
+            process = await start_fresh(order, guest_end)
+        except OSError as error:
+            self._could_not_start(guest, {"type": type(error).__name__, "message": str(error), "traceback": ""})
+            return
+        guest.pid = process.pid
+        self._ended(guest, await process.wait())
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        assert self._group is not None
+        self._group.create_task(coroutine)
 
     def _wants_fresh(self, guest: Guest) -> bool:
         wanted = guest.version.graph.tasks[guest.task.task_id].isolation
@@ -192,8 +201,7 @@ class Guests:
         if "result" in message:
             guest.result = message["result"]
             return
-        assert self._group is not None
-        self._group.create_task(self._reply(guest, message))
+        self._spawn(self._reply(guest, message))
 
     async def _reply(self, guest: Guest, question: Mapping[str, Any]) -> None:
         try:
@@ -235,10 +243,6 @@ class Guests:
         else:
             self.reports.append(finished)
         self._role.wakeups.wake("finished", "task")
-
-
-def _set_pid(guest: Guest, pid: int) -> None:
-    guest.pid = pid
 
 
 def _time(value: Any) -> str | None:

@@ -137,24 +137,25 @@ class Templates:
             self._files.pop(source_hash).close()
 
 
-async def run_fresh(
-    order: dict[str, Any], guest_end: socket.socket, ended: Ended, started: Callable[[int], None]
-) -> None:
-    """Run one attempt in a fresh interpreter; returns when it has ended."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "onceflow.worker.guest", "fresh", str(guest_end.fileno()),
-        stdin=asyncio.subprocess.PIPE, pass_fds=[guest_end.fileno()], env=child_environment(),
-    )  # fmt: skip
-    guest_end.close()
-    started(process.pid)
+async def start_fresh(order: dict[str, Any], guest_end: socket.socket) -> asyncio.subprocess.Process:
+    """Start one attempt in a fresh interpreter. Raises OSError when the system refuses another process."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "onceflow.worker.guest",
+            "fresh",
+            str(guest_end.fileno()),
+            stdin=asyncio.subprocess.PIPE,
+            pass_fds=[guest_end.fileno()],
+            env=child_environment(),
+        )
+    finally:
+        guest_end.close()
     assert process.stdin is not None
     process.stdin.write(json.dumps(order).encode() + b"\n")
-    try:
-        await process.stdin.drain()
-    except ConnectionError:
-        log.warning("a fresh guest ended before it had its order", pid=process.pid)
     process.stdin.close()
-    ended(await process.wait())
+    return process
 
 
 def source_file(settings: Settings, source_hash: str) -> Path:

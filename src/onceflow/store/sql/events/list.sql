@@ -1,6 +1,6 @@
 -- Events with their deliveries, in the order of their ids (of commit within an asset), or newest first.
 -- $1 asset by name or URI, $2 key, $3 from, $4 to (created, inclusive), $5 kind of source, $6 DAG and $7 task of a task's
--- event, these three as JSON texts (->> would fail on a NUL anywhere in the object), $8 consumer, $9 its disposition ('open' = pending or held); $10 id; null = any.
+-- event, $8 consumer, $9 its disposition ('open' = pending or held); $10 id; null = any.
 -- $11 newest first, $12 limit, $13 offset.
 with page as (
   select e.id, count(*) over () as total
@@ -9,9 +9,9 @@ with page as (
     and ($2::text is null or e.key = $2)
     and ($3::timestamptz is null or e.created_at >= $3)
     and ($4::timestamptz is null or e.created_at <= $4)
-    and ($5::text is null or (e.source -> 'kind')::text = $5)
-    and ($6::text is null or (e.source -> 'dag_id')::text = $6)
-    and ($7::text is null or (e.source -> 'task_id')::text = $7)
+    and ($5::text is null or e.source ->> 'kind' = $5)
+    and ($6::text is null or e.source ->> 'dag_id' = $6)
+    and ($7::text is null or e.source ->> 'task_id' = $7)
     and (($8::text is null and $9::text is null) or exists (
       select 1 from delivery y join dag d on d.id = y.dag_id
       where y.event_id = e.id and ($8::text is null or d.dag_id = $8)
