@@ -140,7 +140,7 @@ async def _declare_watchers(tx: Connection, file: KnownFile, assets: Sequence[As
     conflict = await tx.fetchrow("watchers/conflicts", file.id, asset_ids, names, definitions)
     if conflict is not None:
         raise DagError(
-            f"watcher {conflict['name']!r} is declared with other arguments in {conflict['path']} ({conflict['place']})",
+            f"watcher {conflict['name']!r} has other arguments in {conflict['path']} ({conflict['place']})",
             where=next(w.where for _, w in watchers if w.name == conflict["name"]),
             remedy="give one of them another name, or the same arguments",
             code=CONFLICT,
