@@ -71,7 +71,15 @@ class Store:
 
 def event(number: int, asset: str, extra: Any = None, key: str | None = None) -> dict[str, Any]:
     """An event as the channel gives it."""
-    return {"id": number, "asset": asset, "uri": "", "key": key, "extra": extra, "created_at": NOW, "source": "api"}
+    return {
+        "id": number,
+        "asset": asset,
+        "uri": "",
+        "key": key,
+        "extra": extra,
+        "created_at": NOW,
+        "source": {"kind": "task", "dag_id": "up", "task_id": "t"},
+    }
 
 
 def run_task(dag: DAG, task_id: str, store: Store | None = None, **request: Any) -> Result:

@@ -160,6 +160,7 @@ def test_params_have_defaults_conf_and_references() -> None:
     with DAG("d", params={"x": 1}) as made:
         show(made.param("x"))
     assert run_task(made, "show", params={"x": 9}).value == [9, 9]
+    assert run_task(made, "show", params={"x": 1}, run={"conf": {"x": 5}}).value == [5, 5]
 
 
 def test_async_functions_are_awaited() -> None:
@@ -311,6 +312,7 @@ def test_triggering_events_are_grouped_in_order_and_fetched_once() -> None:
         events = triggering_asset_events
         assert events["orders"] == events[ORDERS] and ORDERS in events and SUMS not in events
         assert [asset.name for asset in events] == ["orders", "prices"]
+        assert (events[ORDERS][0].source_dag_id, events[ORDERS][0].source_run_id) == ("up", None)
         return [[e.id, e.extra, e.key, e.timestamp.isoformat()] for e in events[ORDERS]]
 
     store = Store([event(1, "orders", {"n": 1}, "k"), event(2, "prices"), event(3, "orders", {TAG: "?"})])

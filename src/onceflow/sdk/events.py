@@ -16,18 +16,31 @@ from onceflow.sdk.asset import Asset
 
 @dataclass(frozen=True)
 class AssetEvent:
-    """The durable record of a change. `key` identifies the change on its asset, if anything does."""
+    """The durable record of a change. `key` identifies it on its asset, if anything does; `source` says who told."""
 
     id: int
     asset: Asset
     extra: Any
     key: str | None
     created_at: datetime
-    source: Any = ""
-    source_dag_id: str | None = None
-    source_task_id: str | None = None
-    source_run_id: str | None = None
-    source_map_index: int | None = None
+    source: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def source_dag_id(self) -> str | None:
+        """The DAG of the task that made the event, if a task did."""
+        return self.source.get("dag_id")
+
+    @property
+    def source_task_id(self) -> str | None:
+        return self.source.get("task_id")
+
+    @property
+    def source_run_id(self) -> str | None:
+        return self.source.get("run_id")
+
+    @property
+    def source_map_index(self) -> int | None:
+        return self.source.get("map_index")
 
     @property
     def timestamp(self) -> datetime:
@@ -51,11 +64,8 @@ class AssetEvent:
             extra=_decoded(given.get("extra")),
             key=given.get("key"),
             created_at=at if isinstance(at, datetime) else from_rfc3339(at),
-            **{name: given[name] for name in SOURCES if name in given},
+            source=given.get("source") or {},
         )
-
-
-SOURCES = ("source", "source_dag_id", "source_task_id", "source_run_id", "source_map_index")
 
 
 def _decoded(value: Any) -> Any:

@@ -100,8 +100,7 @@ class TaskRun:
         self.dag_run = DagRun.of(dag.dag_id, request["run"])
         own = {name: param.value for name, param in task.params.items() if param.has_value}
         conf = self.dag_run.conf
-        self.params: dict[str, Any] = {**decode(request.get("params") or {}), **own}
-        self.params |= {name: conf[name] for name in own.keys() & conf.keys()}
+        self.params: dict[str, Any] = {**decode(request.get("params") or {}), **own, **conf}
         self._seen: dict[tuple[str, str], Any] = {}
 
     def xcom_get(self, task_id: str, key: str, run_id: str | None = None) -> Any:
