@@ -1,0 +1,168 @@
+"""The forms of requests and answers, for checking and for OpenAPI. Names are those of Airflow's API v2."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, WithJsonSchema
+
+Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
+"""RFC 3339 UTC with microseconds and `Z`, as it is stored."""
+
+
+class Request(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class DagPatch(Request):
+    is_paused: bool
+
+
+class TriggerDagRun(Request):
+    """A run made by hand; `conf` must fit the DAG's params. Run ids are given by Onceflow."""
+
+    conf: dict[str, Any] | None = None
+    logical_date: str | None = None
+
+
+class CreateAssetEvent(Request):
+    """A change of the asset named by exactly one of `asset_id`, `name` and `uri`."""
+
+    asset_id: int | None = None
+    name: str | None = None
+    uri: str | None = None
+    key: str | None = None
+    extra: Any = None
+
+
+class Tag(BaseModel):
+    name: str
+    dag_id: str
+
+
+class Dag(BaseModel):
+    dag_id: str
+    dag_display_name: str
+    is_paused: bool
+    is_stale: bool
+    has_import_errors: bool
+    last_parsed_time: Time | None
+    fileloc: str
+    relative_fileloc: str
+    bundle_name: str
+    description: str | None
+    timetable_summary: str
+    tags: list[Tag]
+    owners: list[str]
+    max_active_runs: int
+    next_dagrun_run_after: Time | None
+    version: int | None
+    queued_runs: int
+    running_runs: int
+    open_deliveries: int
+
+
+class DagCollection(BaseModel):
+    dags: list[Dag]
+    total_entries: int
+
+
+class DagRun(BaseModel):
+    dag_run_id: str
+    dag_id: str
+    run_type: str
+    state: str
+    logical_date: Time | None
+    queued_at: Time
+    run_after: Time
+    start_date: Time | None
+    end_date: Time | None
+    conf: dict[str, Any]
+    triggered_by: str
+    note: str | None
+    events: list[int]
+    version: int | None
+
+
+class DagRunCollection(BaseModel):
+    dag_runs: list[DagRun]
+    total_entries: int
+
+
+class DagReference(BaseModel):
+    dag_id: str
+
+
+class WatcherReference(BaseModel):
+    name: str
+
+
+class Asset(BaseModel):
+    id: int
+    name: str
+    uri: str
+    group: str
+    extra: Any
+    active: bool
+    created_at: Time
+    events: int
+    last_event_at: Time | None
+    scheduled_dags: list[DagReference]
+    watchers: list[WatcherReference]
+
+
+class AssetCollection(BaseModel):
+    assets: list[Asset]
+    total_entries: int
+
+
+class RunReference(BaseModel):
+    dag_id: str
+    run_id: str
+
+
+class Delivery(BaseModel):
+    dag_id: str | None
+    disposition: str
+    run_id: str | None
+    reason: str | None
+
+
+class AssetEvent(BaseModel):
+    id: int
+    asset_id: int
+    name: str
+    uri: str
+    group: str
+    key: str | None
+    extra: Any
+    timestamp: Time
+    seq: int
+    witnesses: int
+    source: dict[str, Any]
+    source_dag_id: str | None
+    source_run_id: str | None
+    source_task_id: str | None
+    source_map_index: int | None
+    created_dagruns: list[RunReference]
+    deliveries: list[Delivery]
+
+
+class RecordedAssetEvent(AssetEvent):
+    """`status`: "stored" if this request made the event, "duplicate" if it was known and has one more witness."""
+
+    status: str
+
+
+class AssetEventCollection(BaseModel):
+    asset_events: list[AssetEvent]
+    total_entries: int
+
+
+class Error(BaseModel):
+    """What every refusal looks like."""
+
+    detail: Any
+    code: str
+    where: str
+    remedy: str

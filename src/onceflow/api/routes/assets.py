@@ -1,0 +1,102 @@
+"""Assets and their events: list, emit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Literal
+from uuid import UUID, uuid4
+
+from fastapi import APIRouter, Header, Request
+
+from onceflow.api import models, shapes
+from onceflow.api.services import Answer, Limit, Offset, Shared, moment, requester
+from onceflow.model.change import Change, check_key
+from onceflow.model.errors import InputError
+from onceflow.queries.assets import asset_name, list_assets
+from onceflow.queries.events import EventFilter, list_events
+from onceflow.store.database import Database
+from onceflow.store.emit import change, emit
+
+router = APIRouter(prefix="/api/v2/assets", tags=["Asset"])
+
+
+@router.get("", response_model=models.AssetCollection)
+async def get_assets(
+    shared: Shared, limit: Limit = 50, offset: Offset = 0, name: str | None = None, only_active: bool = True
+) -> Answer:
+    """Assets by name; `name` may be a URI."""
+    found = await list_assets(shared.reads, name, active=True if only_active else None, limit=limit, offset=offset)
+    return Answer({"assets": [shapes.asset(row) for row in found.rows], "total_entries": found.total})
+
+
+@router.get("/events", response_model=models.AssetEventCollection)
+async def get_asset_events(
+    *,
+    shared: Shared,
+    limit: Limit = 50,
+    offset: Offset = 0,
+    asset_id: int | None = None,
+    name: str | None = None,
+    key: str | None = None,
+    source_dag_id: str | None = None,
+    source_task_id: str | None = None,
+    timestamp_gte: str | None = None,
+    timestamp_lte: str | None = None,
+    order_by: Literal["id", "-id", "timestamp", "-timestamp"] = "id",
+) -> Answer:
+    """Events in the order of their commit within each asset, or newest first; `name` may be a URI."""
+    chosen = EventFilter(
+        asset=name if asset_id is None else await asset_name(shared.reads, asset_id),
+        key=key,
+        source_dag=source_dag_id,
+        source_task=source_task_id,
+        since=moment(timestamp_gte, "timestamp_gte"),
+        until=moment(timestamp_lte, "timestamp_lte"),
+    )
+    found = await list_events(shared.reads, chosen, newest=order_by.startswith("-"), limit=limit, offset=offset)
+    return Answer({"asset_events": [shapes.asset_event(row) for row in found.rows], "total_entries": found.total})
+
+
+@router.post("/events", response_model=models.RecordedAssetEvent)
+async def create_asset_event(
+    body: models.CreateAssetEvent,
+    shared: Shared,
+    request: Request,
+    idempotency_key: Annotated[
+        str | None, Header(description="The same again: the same answer, nothing twice.")
+    ] = None,
+) -> Answer:
+    """Say that an asset changed; answered once it is stored. The same key again is the same change."""
+    one = _change(await _named(shared.reads, body), body, idempotency_key)
+    [answer] = await emit(shared.writes, [one], requester(request))
+    shared.wake("delivery")
+    [row] = (await list_events(shared.reads, EventFilter(event_id=answer.event_id))).rows
+    status = "duplicate" if answer.status == "duplicate" else "stored"
+    headers = {"Idempotency-Replayed": "true"} if answer.status == "repeated" else None
+    return Answer(shapes.asset_event(row) | {"status": status}, headers=headers)
+
+
+async def _named(database: Database, body: models.CreateAssetEvent) -> str:
+    """The name or URI of the asset that the request is about. Raises InputError unless it names exactly one."""
+    given = [value for value in (body.asset_id, body.name, body.uri) if value is not None]
+    if len(given) != 1:
+        raise InputError(
+            f"{len(given)} of asset_id, name and uri are given", where="body", remedy="give exactly one of them"
+        )
+    return str(given[0]) if body.asset_id is None else await asset_name(database, body.asset_id)
+
+
+def _change(asset: str, body: models.CreateAssetEvent, idempotency_key: str | None) -> Change:
+    """The change; a request that is sent again under its Idempotency-Key is the same sighting, and so a replay."""
+    if idempotency_key is None:
+        return change(asset, body.key, body.extra, sighting=uuid4(), where="body")
+    check_key(idempotency_key, "Idempotency-Key")
+    key = idempotency_key if body.key is None else body.key
+    draft = change(asset, key, body.extra, where="body")
+    return Change(draft.asset, draft.extra, draft.key, _sighting(idempotency_key, draft))
+
+
+def _sighting(idempotency_key: str, one: Change) -> UUID:
+    request = json.dumps([idempotency_key, one.asset, one.key, one.extra]).encode()
+    return UUID(bytes=hashlib.blake2b(request, digest_size=16, person=b"onceflow.request").digest())

@@ -1,0 +1,44 @@
+"""DAGs: list, show, pause."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from onceflow.api import models, shapes
+from onceflow.api.services import Answer, Limit, Offset, Shared
+from onceflow.queries.dags import DagFilter, list_dags, no_such_dag, show_dag
+from onceflow.store.dags import pause, unpause
+
+router = APIRouter(prefix="/api/v2/dags", tags=["DAG"])
+
+
+@router.get("", response_model=models.DagCollection)
+async def get_dags(
+    *,
+    shared: Shared,
+    limit: Limit = 50,
+    offset: Offset = 0,
+    dag_id_pattern: str | None = None,
+    paused: bool | None = None,
+    exclude_stale: bool = True,
+) -> Answer:
+    """DAGs by dag_id; `dag_id_pattern` is a part of it."""
+    chosen = DagFilter(like=dag_id_pattern, paused=paused, active=True if exclude_stale else None)
+    found = await list_dags(shared.reads, chosen, limit=limit, offset=offset)
+    return Answer({"dags": [shapes.dag(row) for row in found.rows], "total_entries": found.total})
+
+
+@router.get("/{dag_id}", response_model=models.Dag)
+async def get_dag(dag_id: str, shared: Shared) -> Answer:
+    """One DAG."""
+    return Answer(shapes.dag(await show_dag(shared.reads, dag_id)))
+
+
+@router.patch("/{dag_id}", response_model=models.Dag)
+async def patch_dag(dag_id: str, body: models.DagPatch, shared: Shared) -> Answer:
+    """Pause a DAG, or let it run again with the events that were held for it."""
+    change = pause if body.is_paused else unpause
+    if await change(shared.writes, dag_id) is None:
+        raise await no_such_dag(shared.reads, dag_id)
+    shared.wake("delivery", "run", "dag")
+    return Answer(shapes.dag(await show_dag(shared.reads, dag_id)))

@@ -1,0 +1,54 @@
+"""What routes share, and how they get it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import Depends, Query, Request
+from fastapi.responses import JSONResponse
+
+from onceflow.config import Settings
+from onceflow.model.times import from_rfc3339
+from onceflow.store.database import Database
+
+PAGE_LIMIT = 1000
+
+
+@dataclass(frozen=True)
+class Services:
+    """`reads` has the settings that listings need, `writes` those of short statements; `wake` tells other processes."""
+
+    writes: Database
+    reads: Database
+    settings: Settings
+    wake: Callable[..., None]
+
+
+def _services(request: Request) -> Services:
+    return request.app.state.services
+
+
+Shared = Annotated[Services, Depends(_services)]
+Limit = Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="At most so many entries.")]
+Offset = Annotated[int, Query(ge=0, description="Entries to leave out first.")]
+
+
+class Answer(JSONResponse):
+    """JSON in ASCII, so that also half a surrogate pair, which a payload may hold, arrives as it was given."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
+
+
+def moment(text: str | None, where: str) -> datetime | None:
+    """A time given in a query or body; None if it was not. Raises InputError."""
+    return None if text is None else from_rfc3339(text, where)
+
+
+def requester(request: Request) -> dict[str, Any]:
+    """Who asks, for the record."""
+    return {"kind": "api", "client": request.client.host if request.client else ""}
