@@ -119,7 +119,7 @@ def test_the_context_in_all_its_forms() -> None:
 
     run = {"run_id": "scheduled__1", "run_type": "scheduled", "logical_date": "2026-01-31T00:00:00Z", "conf": {"c": 1}}
     result = run_task(single(everything), "t", run=run, params={"x": 1}, try_number=2, token="tok", attempt=3)
-    assert result.value == [{"x": 1}, "2026-01-31", "2026-01-31 00:00:00+00:00", 2, "tok", {"c": 1}]
+    assert result.value == [{"x": 1, "c": 1}, "2026-01-31", "2026-01-31 00:00:00+00:00", 2, "tok", {"c": 1}]
 
 
 def test_a_run_without_a_logical_date_says_so() -> None:
