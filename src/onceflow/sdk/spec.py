@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,6 @@ from onceflow.sdk.asset import Asset, AssetExpression, AssetWatcher
 from onceflow.sdk.dag import DAG
 from onceflow.sdk.identity import has_identity
 from onceflow.sdk.operator import BaseOperator
-
-Place = Callable[[str], str]
 
 
 class Compiler:
