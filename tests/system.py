@@ -149,6 +149,10 @@ class System:
             if alive(pid) and "onceflow" in command_line(pid):
                 os.kill(pid, signal.SIGKILL)
 
+    def descendants(self) -> list[int]:
+        """Every process below the parent, guests and the database's too."""
+        return children(self.parent.pid)
+
     @property
     def parent(self) -> subprocess.Popen[bytes]:
         """The process of `onceflow standalone`."""

@@ -44,6 +44,7 @@ class Settings:
     parse_timeout: float = 30.0
     scan_seconds: float = 10.0  # full scan of the DAG folder, beside the file watcher
     new_dags_paused: bool | None = None  # None: unpaused in standalone, paused elsewhere
+    executor: str = "local"  # where workers get their tasks from
     isolation: str = "auto"  # auto | fork | fresh
     log_level: str = "info"
     log_format: str = "auto"  # auto | json | text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -108,6 +109,36 @@ async def test_a_killed_server_with_clients_is_recovered_at_once(home: Path) -> 
         assert await rows(server.url) == 1
         for client in busy:
             client.terminate()
+
+
+async def test_a_start_waits_for_what_a_killed_server_left_running(home: Path) -> None:
+    log = home / "logs/postgres.log"
+
+    async def resume(backend: int) -> None:
+        await eventually(lambda: "pre-existing shared memory block" in log.read_text())
+        os.kill(backend, signal.SIGCONT)
+
+    with EmbeddedPostgres(home, BINDIR) as server:
+        await write_row(server.url)
+        client = await asyncpg.connect(server.url)
+        backend = client.get_server_pid()
+        os.kill(backend, signal.SIGSTOP)
+        os.kill(server.pid, signal.SIGKILL)
+        await eventually(lambda: server.pid is None)
+        resumer = threading.Thread(target=lambda: asyncio.run(resume(backend)))
+        resumer.start()
+        server.start()
+        resumer.join()
+        assert await rows(server.url) == 1
+        client.terminate()
+
+
+def test_a_program_whose_owner_is_gone_already_is_not_started() -> None:
+    somebody = os.getppid()
+    command = choose_identity(find_binaries(BINDIR)).command(Path("/bin/echo"), "started", end_signal=signal.SIGINT)
+    assert subprocess.run(command, capture_output=True, text=True).stdout == "started\n"
+    command[command.index(str(os.getpid()))] = str(somebody)
+    assert subprocess.run(command, capture_output=True, text=True).stdout == ""
 
 
 async def test_a_killed_owner_takes_its_server_along_cleanly(home: Path) -> None:

@@ -173,16 +173,21 @@ class Gate:
         """A session stands at the gate."""
         await waits(self._keeper, "gated", "advisory")
 
+    async def waits(self, name: str) -> None:
+        """Somebody else waits meanwhile."""
+        await waits(self._keeper, name)
+
     async def open(self) -> None:
         await self._keeper.execute(f"select pg_advisory_unlock({GATE})")
 
 
 async def waits(sql: Any, name: str, event: str | None = None) -> None:
-    """A session whose application name begins with `name` waits for a lock (of that kind: transactionid, tuple, ...)."""
+    """A session whose application name begins with `name` waits for a lock (of that kind, if given)."""
     await eventually(
         lambda: sql.fetchval(
             "select exists (select 1 from pg_stat_activity where datname = current_database() "
-            "and starts_with(application_name, $1) and wait_event_type = 'Lock' and ($2::text is null or wait_event = $2))",
+            "and starts_with(application_name, $1) and wait_event_type = 'Lock' "
+            "and ($2::text is null or wait_event = $2))",
             name,
             event,
         ),

@@ -83,7 +83,8 @@ def test_time_is_the_moment_not_the_transaction_s_begin() -> None:
 async def test_no_delivery_depends_on_its_consumer_s_row(sql: Any) -> None:
     """A foreign key from delivery to dag would make recording wait for whoever judges."""
     assert not await sql.fetchval(
-        "select exists (select 1 from pg_constraint where conrelid = 'delivery'::regclass and confrelid = 'dag'::regclass)"
+        "select exists (select 1 from pg_constraint "
+        "where conrelid = 'delivery'::regclass and confrelid = 'dag'::regclass)"
     )
 
 

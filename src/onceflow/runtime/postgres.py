@@ -141,10 +141,10 @@ class EmbeddedPostgres:
         identity = choose_identity(binaries)
         place = self._place
         _end_leftover(place)
-        ensure_cluster(place, binaries, identity)
-        write_settings(place, binaries.major)
         sockets = place.socket_folder()
         place.forget_postmaster(sockets)
+        ensure_cluster(place, binaries, identity)
+        write_settings(place, binaries.major)
         place.bound_log()
         deadline = boot_seconds() + ORPHAN_LIMIT
         while refusal := self._attempt(binaries, identity, sockets):
@@ -225,13 +225,10 @@ def find_bindir(bindir: Path | None = None) -> Path:
 def _end_leftover(place: Place) -> None:
     """Stop a server that outlived its owner: we hold the lock, so nobody owns it."""
     found = place.postmaster()
-    if not found:
-        return
-    if not _end(found.pid, lambda: not found.running):
+    if found and not _end(found.pid, lambda: not found.running):
         raise ConflictError(
             f"a PostgreSQL without an owner, process {found.pid}, cannot be stopped", where=str(found.data)
         )
-    place.forget_postmaster(found.socket_folder)
 
 
 def _end(pid: int, gone: Callable[[], bool]) -> bool:

@@ -27,7 +27,6 @@ from urllib.parse import quote
 ROLE = DATABASE = "onceflow"
 PORT = 5432  # only a part of the socket's file name
 LOG_LIMIT = 8 << 20  # bytes
-SOCKET_LIMIT = 103  # bytes in a socket's path: 107 on Linux, 103 on macOS
 
 
 @dataclass(frozen=True)
@@ -152,12 +151,12 @@ def sync_folder(folder: Path) -> None:
 
 
 def _takes_sockets(folder: Path) -> bool:
-    """Whether a socket can be bound there: the path may be too long, and some file systems have none.
+    """Whether a socket can be bound there: the path may be too long (over 107 bytes), and some file systems have none.
 
     A comma separates hosts in a database address, so no path with one will do.
     """
     path = folder / ".s.PGSQL.test"  # as long as the real name
-    if len(os.fsencode(path)) > SOCKET_LIMIT or "," in str(path):
+    if "," in str(path):
         return False
     path.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as probe:

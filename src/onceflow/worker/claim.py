@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from onceflow.executors.base import Executor
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import Service
-from onceflow.store import tasks
 from onceflow.store.versions import Versions
 from onceflow.worker.host import Guests
 
@@ -14,16 +14,17 @@ class ClaimTasks(Service):
     topics = ("task",)
     pace = 0.004
 
-    def __init__(self, role: Role, guests: Guests) -> None:
+    def __init__(self, role: Role, guests: Guests, executor: Executor) -> None:
         self._role = role
         self._guests = guests
+        self._executor = executor
         self._versions = Versions()
 
     async def run_once(self) -> bool:
         free = self._guests.free
         if free <= 0 or self._role.stop.is_set():
             return False
-        claimed = await tasks.claim(self._role.database, self._role.id, free, self._role.settings.lease_seconds)
+        claimed = await self._executor.claim(free)
         if not claimed:
             self.contended = True  # they may be locked for a moment by another worker
             return False

@@ -1,22 +1,23 @@
-"""Stores how attempts ended: all reports in line, in one transaction; and renews the leases of those under way."""
+"""Hands over how attempts ended, all reports in line at once; and renews the leases of those under way."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 
 import structlog
 
+from onceflow.executors.base import Executor
 from onceflow.model.errors import NotFoundError
 from onceflow.model.states import Outcome, TaskState
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import Service
-from onceflow.store import tasks
 from onceflow.store.database import BAD_DATA
-from onceflow.store.events import asset_ids
 from onceflow.store.tasks import Report
 from onceflow.worker.host import Guests
 
 REPORTS_PER_BATCH = 100
+REFUSALS = (*BAD_DATA, NotFoundError)
 
 log = structlog.get_logger("onceflow.worker")
 
@@ -28,20 +29,19 @@ class FinishAttempts(Service):
     topics = ("finished",)
     pace = 0.004
 
-    def __init__(self, role: Role, guests: Guests) -> None:
+    def __init__(self, role: Role, guests: Guests, executor: Executor) -> None:
         self._role = role
         self._guests = guests
-        self._assets: dict[str, int] = {}
+        self._executor = executor
 
     async def run_once(self) -> bool:
         batch = self._guests.reports[:REPORTS_PER_BATCH]
         if not batch:
             return False
-        await self._learn_assets(batch)
         try:
             await self._store(batch)
-        except BAD_DATA as error:
-            await self._store_one_by_one(batch, error)
+        except REFUSALS:
+            await self._store_one_by_one(batch)
         del self._guests.reports[: len(batch)]
         topics = {"finish"} | ({"delivery"} if any(r.changes for r in batch) else set())
         if any(r.state is TaskState.QUEUED for r in batch):
@@ -50,29 +50,17 @@ class FinishAttempts(Service):
         return True
 
     async def _store(self, batch: list[Report]) -> None:
-        statuses = await tasks.finish(self._role.database, self._role.id, batch, self._assets)
-        for finished, status in zip(batch, statuses, strict=True):
+        for finished, status in zip(batch, await self._executor.finish(batch), strict=True):
             if status == "fenced":
                 log.warning("report came too late", task=finished.task, attempt=finished.attempt)
 
-    async def _store_one_by_one(self, batch: list[Report], error: Exception) -> None:
-        """Data that the database refuses: find the report it is in, and fail that attempt with the reason."""
-        if len(batch) > 1:
-            for finished in batch:
-                try:
-                    await self._store([finished])
-                except BAD_DATA as reason:
-                    await self._store([refused(finished, reason)])
-        else:
-            await self._store([refused(batch[0], error)])
-
-    async def _learn_assets(self, batch: list[Report]) -> None:
-        unknown = {c.asset for r in batch for c in r.changes} - self._assets.keys()
-        for name in unknown:
+    async def _store_one_by_one(self, batch: list[Report]) -> None:
+        """Something that the database refuses: find the report it is in, and fail that attempt with the reason."""
+        for finished in batch:
             try:
-                self._assets |= await asset_ids(self._role.database, [name])
-            except NotFoundError as error:
-                _refuse_events_of(name, batch, error)
+                await self._store([finished])
+            except REFUSALS as reason:
+                await self._store([refused(finished, reason)])
 
 
 class RenewTasks(Service):
@@ -80,35 +68,29 @@ class RenewTasks(Service):
 
     name = "renew tasks"
 
-    def __init__(self, role: Role, guests: Guests) -> None:
-        self._role = role
+    def __init__(self, role: Role, guests: Guests, executor: Executor) -> None:
         self._guests = guests
+        self._executor = executor
         self.poll = role.settings.renew_seconds
 
     async def run_once(self) -> bool:
         held = [(g.task.id, g.task.token) for g in self._guests.running.values()]
-        kept = await tasks.renew(self._role.database, self._role.id, held, self._role.settings.lease_seconds)
-        for task, _ in held:
+        kept = await self._executor.renew(held)
+        for task, token in held:
             if task not in kept:
-                self._guests.kill_fenced(task)
+                self._guests.kill_fenced(task, token)
         return False
 
 
 def refused(finished: Report, reason: Exception) -> Report:
     """The attempt failed: what it reported cannot be stored."""
-    error = f'{{"type": "{type(reason).__name__}", "message": "the database refused the result", "traceback": ""}}'
-    log.error("result refused by the database", task=finished.task, error=str(reason))
+    log.error("result refused", task=finished.task, error=str(reason))
+    error = json.dumps({"type": type(reason).__name__, "message": f"the result was refused: {reason}", "traceback": ""})
     return Report(finished.task, finished.attempt, finished.token, TaskState.FAILED, Outcome.FAILED, error=error)
 
 
-def _refuse_events_of(name: str, batch: list[Report], error: NotFoundError) -> None:
-    for i, finished in enumerate(batch):
-        if any(c.asset == name for c in finished.changes):
-            batch[i] = refused(finished, error)
-
-
 async def finish_all(service: FinishAttempts, guests: Guests, seconds: float) -> None:
-    """Store what is still in line, for at most so many seconds."""
+    """Hand over what is still in line, for at most so many seconds."""
     async with asyncio.timeout(seconds):
         while guests.reports:
             await service.run_once()

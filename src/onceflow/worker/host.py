@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import structlog
 
@@ -95,10 +96,10 @@ class Guests:
             log.error("attempt could not be started", task=guest.task.id, exc_info=error)
             self._could_not_start(guest, {"type": type(error).__name__, "message": str(error), "traceback": ""})
 
-    def kill_fenced(self, task: int) -> None:
+    def kill_fenced(self, task: int, token: UUID) -> None:
         """This attempt is no longer ours: kill it, report nothing."""
         guest = self.running.get(task)
-        if guest is not None:
+        if guest is not None and guest.task.token == token:
             guest.fenced = True
             guest.kill()
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import structlog
 
+from onceflow.executors import load
 from onceflow.runtime.role import Role, main
 from onceflow.runtime.service import Background, Service, run_service
 from onceflow.worker.claim import ClaimTasks
@@ -29,13 +30,14 @@ class Work(Background):
 
     async def run(self, stop: asyncio.Event) -> None:
         role, guests, ended = self._role, self._guests, asyncio.Event()
-        finish = FinishAttempts(role, guests)
+        executor = load(role.settings.executor, role.database, role.id, role.settings.lease_seconds)
+        finish = FinishAttempts(role, guests, executor)
         try:
             async with asyncio.TaskGroup() as group:
                 guests.attach(group)
                 group.create_task(run_service(finish, role.wakeups, ended))
-                group.create_task(run_service(RenewTasks(role, guests), role.wakeups, ended))
-                group.create_task(run_service(ClaimTasks(role, guests), role.wakeups, stop))
+                group.create_task(run_service(RenewTasks(role, guests, executor), role.wakeups, ended))
+                group.create_task(run_service(ClaimTasks(role, guests, executor), role.wakeups, stop))
                 await stop.wait()
                 await guests.stop()
                 ended.set()

@@ -243,7 +243,7 @@ begin
   update task t set state = 'skipped', settled = false, finished_at = now_
   from unnest(p_task, p_skip) as u (id, skip)
   join task done on done.id = u.id
-  where u.skip is not null and u.id = any (valid) and t.run_id = done.run_id and t.state = 'waiting'
+  where u.skip is not null and u.id = any (valid) and t.run_id = done.run_id and t.state in ('waiting', 'ready')
     and t.task_id in (select json_array_elements_text(u.skip::json));
   return query
   select u.n::int, case when u.id = any (valid) then 'finished' when a.outcome = u.outcome then 'repeated' else 'fenced' end
