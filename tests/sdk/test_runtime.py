@@ -123,9 +123,11 @@ def test_the_context_in_all_its_forms() -> None:
 
 
 def test_a_run_without_a_logical_date_says_so() -> None:
-    result = run_task(single(lambda: get_current_context()["ds"]), "t")
+    consumer = {"run_type": "asset_triggered"}
+    result = run_task(single(lambda: get_current_context()["ds"]), "t", run=consumer)
     assert result.error is not None and "no logical date" in result.error["message"]
-    assert run_task(single(lambda ds=None: ds), "t").value is None
+    assert run_task(single(lambda ds=None: ds), "t", run=consumer).value is None
+    assert run_task(single(lambda ds, logical_date: [ds, logical_date]), "t").value == ["2026-01-31", None]
 
 
 def test_there_is_no_context_outside_of_a_task() -> None:

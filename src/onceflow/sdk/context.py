@@ -37,7 +37,7 @@ class Context(dict[str, Any]):
 
     def __missing__(self, key: str) -> Any:
         if key in DATED:
-            raise KeyError(f"{key}: this run has no logical date (only timed runs have one)")
+            raise KeyError(f"{key}: this run has no logical date (timed runs have one)")
         raise KeyError(f"{key}: the context has {', '.join(sorted(self))}")
 
 

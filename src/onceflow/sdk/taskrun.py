@@ -193,13 +193,14 @@ def build(run: TaskRun) -> Context:
         try_number=ti.try_number,
         var={"value": VariableAccess(), "json": VariableAccess(as_json=True)},
     )
-    if dag_run.logical_date is not None:
-        context.update(dated(dag_run.logical_date))
+    at = dag_run.created_at if dag_run.run_type == "manual" else None
+    if at := dag_run.logical_date or at:
+        context.update(dated(at))
     return context
 
 
 def dated(at: datetime) -> dict[str, str]:
-    """Airflow's spellings of the logical date."""
+    """Airflow's spellings of the logical date; for a manual run, which has none, of its creation."""
     return {
         "ds": at.strftime("%Y-%m-%d"),
         "ds_nodash": at.strftime("%Y%m%d"),
