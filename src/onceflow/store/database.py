@@ -126,26 +126,31 @@ class Database:
             yield Connection(raw)
 
     async def fetch(self, name: str, *args: Any) -> list[Record]:
+        sql = statements.text(name)
         async with self._acquire() as raw:
-            return await raw.fetch(statements.text(name), *args)
+            return await raw.fetch(sql, *args)
 
     async def fetchrow(self, name: str, *args: Any) -> Record | None:
+        sql = statements.text(name)
         async with self._acquire() as raw:
-            return await raw.fetchrow(statements.text(name), *args)
+            return await raw.fetchrow(sql, *args)
 
     async def fetchval(self, name: str, *args: Any) -> Any:
+        sql = statements.text(name)
         async with self._acquire() as raw:
-            return await raw.fetchval(statements.text(name), *args)
+            return await raw.fetchval(sql, *args)
 
     async def execute(self, name: str, *args: Any) -> str:
+        sql = statements.text(name)
         async with self._acquire() as raw:
-            return await raw.execute(statements.text(name), *args)
+            return await raw.execute(sql, *args)
 
     @asynccontextmanager
     async def cursor(self, name: str, *args: Any, prefetch: int = 1000) -> AsyncIterator[AsyncIterator[Record]]:
         """Rows of a long listing, a thousand at a time."""
+        sql = statements.text(name)
         async with self._acquire() as raw, raw.transaction(isolation="read_committed", readonly=True):
-            yield raw.cursor(statements.text(name), *args, prefetch=prefetch)
+            yield raw.cursor(sql, *args, prefetch=prefetch)
 
     @asynccontextmanager
     async def _acquire(self) -> AsyncIterator[Any]:
