@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -241,6 +242,20 @@ async def test_of_three_owners_on_a_fresh_home_one_wins(tmp_path: Path) -> None:
 
 def test_attach_finds_the_server_of_another_process(home: Path) -> None:
     assert attach(home) is None
+    with owner(home) as process:
+        url = report(process)["url"]
+        assert attach(home) == url
+        process.communicate()
+    assert attach(home) is None
+
+
+def test_a_server_is_recognised_without_proc_too(
+    tmp_path: Path, stopped_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on macOS, by what `ps` says."""
+    home = tmp_path / "a home"
+    shutil.copytree(stopped_home, home)
+    monkeypatch.setattr("onceflow.runtime.postgres_place.sys.platform", "darwin")
     with owner(home) as process:
         url = report(process)["url"]
         assert attach(home) == url
