@@ -183,5 +183,7 @@ def _command_line(pid: int) -> list[str]:
             return Path(f"/proc/{pid}/cmdline").read_text(errors="surrogateescape").split("\0")
         except OSError:
             return []
-    done = subprocess.run(["/bin/ps", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["/bin/ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
     return [part for part in done.stdout.strip().split(" -D ") for part in (part, part.split(" -c ")[0])]
