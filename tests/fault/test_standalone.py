@@ -1,0 +1,145 @@
+"""One command that runs everything, with a database of its own: how it ends, and what it survives."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from onceflow.runtime.postgres_place import Place
+from support import alive, eventually
+from system import System, gone
+from watched import MODULE, TRIGGER, append, pipeline
+
+LONG_LEASE = 60.0
+"""Longer than any wait here: what is taken over meanwhile was not waited for."""
+
+PIPELINE = """
+    import time
+    from pathlib import Path
+
+    from onceflow import DAG, Asset, task
+
+    with DAG("report", schedule=Asset("orders")):
+        @task
+        def work():
+            pass
+        work()
+
+    with DAG("waiting"):
+        @task
+        def work(dag_run):
+            folder = Path(dag_run.conf["folder"])
+            (folder / "begun").touch()
+            while not (folder / "go").exists():
+                time.sleep(0.02)
+        work()
+"""
+
+
+async def begin_a_task(system: System, folder: Path) -> str:
+    """Start a run whose task waits for the file `go`; returns once it runs."""
+    (folder / "begun").unlink(missing_ok=True)
+    run_id = await system.trigger("waiting", {"folder": str(folder)})
+    await eventually((folder / "begun").exists, why="the task has begun")
+    return run_id
+
+
+async def test_sigterm_stops_everything_and_leaves_no_process(tmp_path: Path) -> None:
+    async with System(tmp_path, schedulers=2, triggerers=2) as system:
+        system.write(MODULE, TRIGGER)
+        await system.sound("lines_of.py", pipeline("lines_of", tmp_path / "lines"))
+        await system.sound("pipeline.py", PIPELINE)
+        await system.owner("lines_of")
+        run_id = await begin_a_task(system, tmp_path)
+        everything = system.descendants()
+        assert len(everything) > 10
+        assert system.stop() == 0
+        assert [p for p in everything if alive(p)] == []
+
+        system.start()
+        await system.ready()
+        (tmp_path / "go").touch()
+        assert (await system.ended("waiting", run_id))["state"] == "success"
+        assert [a["outcome"] for a in await system.attempts("waiting", run_id)] == ["stopped", "success"]
+        states = {p["state"] for p in await system.processes(state=None) if p["pid"] in everything}
+        assert states == {"stopped"}
+        await system.verify()
+
+
+async def test_sigkill_takes_everything_down_and_loses_nothing(tmp_path: Path) -> None:
+    async with System(tmp_path, schedulers=2) as system:
+        await system.sound("pipeline.py", PIPELINE)
+        run_id = await begin_a_task(system, tmp_path)
+        keys = [str(n) for n in range(50)]
+        stored = await system.emit("orders", *keys)
+        everything = system.descendants()
+        system.parent.kill()
+        system.parent.wait()
+        await gone(everything)
+
+        system.start()
+        await system.ready()
+        (tmp_path / "go").touch()
+        reports = await system.finished("report", len(keys), timeout=60)
+        assert sorted(r["events"] for r in reports) == [[s.event_id] for s in stored]
+        assert (await system.ended("waiting", run_id))["state"] == "success"
+        assert [a["outcome"] for a in await system.attempts("waiting", run_id)] == ["lost", "success"]
+        await system.verify()
+
+
+async def test_what_a_killed_child_owned_is_taken_over_at_once(tmp_path: Path) -> None:
+    """airflow #13808: a child that dies is released by its parent; nobody waits for its lease."""
+    async with System(tmp_path, triggerers=2, workers=2, lease_seconds=LONG_LEASE) as system:
+        system.write(MODULE, TRIGGER)
+        await system.sound("lines_of.py", pipeline("lines_of", tmp_path / "lines"))
+        await system.sound("pipeline.py", PIPELINE)
+        append(tmp_path / "lines", "a")
+        await system.finished("lines_of", 1)
+
+        owner = await system.owner("lines_of")
+        system.kill(owner["pid"])
+        append(tmp_path / "lines", "b")
+        await system.finished("lines_of", 2)
+        successor = await system.owner("lines_of")
+        assert successor["id"] != owner["id"]
+
+        run_id = await begin_a_task(system, tmp_path)
+        [attempt] = await system.attempts("waiting", run_id)
+        [worker] = [p for p in await system.processes("worker") if p["id"] == attempt["worker"]]
+        system.kill(worker["pid"])
+        (tmp_path / "go").touch()
+        assert (await system.ended("waiting", run_id))["state"] == "success"
+        assert [a["outcome"] for a in await system.attempts("waiting", run_id)] == ["lost", "success"]
+
+        await system.ready()
+        everyone = {p["id"]: p["state"] for p in await system.processes(state=None)}
+        assert (everyone[owner["id"]], everyone[worker["id"]]) == ("dead", "dead")
+        await system.verify()
+
+
+@pytest.mark.timeout(180)
+async def test_killed_database_is_started_again(tmp_path: Path) -> None:
+    async with System(tmp_path, schedulers=2, triggerers=1) as system:
+        system.write(MODULE, TRIGGER)
+        await system.sound("lines_of.py", pipeline("lines_of", tmp_path / "lines"))
+        await system.sound("pipeline.py", PIPELINE)
+        place = Place(system.home)
+        for round in (1, 2):
+            append(tmp_path / "lines", f"before {round}")
+            stored = await system.emit("orders", f"before {round}")
+            postmaster = place.postmaster()
+            assert postmaster is not None
+            system.kill(postmaster.pid)
+            append(tmp_path / "lines", f"after {round}")
+            await gone([postmaster.pid])
+            stored += await eventually(partial(system.emit, "orders", f"after {round}"), timeout=30, every=0.2)
+            assert [s.status for s in stored] == ["stored", "stored"]
+            await system.finished("report", 2 * round, timeout=60)
+            await system.finished("lines_of", 2 * round, timeout=60)
+        events = await system.events("lines_of")
+        assert [e["key"] for e in events] == ["before 1", "after 1", "before 2", "after 2"]
+        assert len(await system.runs("report")) == len(await system.runs("lines_of")) == 4
+        await system.ready()
+        await system.verify()
