@@ -74,7 +74,7 @@ async def register(
             return False
         await tx.execute("files/store_source", spec.source_hash, source)
         assets = await _declare_assets(tx, file, spec.assets)
-        await _declare_watchers(tx, file, spec.assets, assets)
+        await _declare_watchers(tx, file, spec.assets, assets, spec.source_hash)
         for dag in sorted(spec.dags, key=lambda d: d.dag_id):
             await _register_dag(tx, file, dag, spec.source_hash, assets, paused, now)
         kept = {d.dag_id for d in spec.dags}
@@ -97,7 +97,7 @@ async def register_removal(database: Database, file: KnownFile) -> bool:
         if row is None:
             return False
         await _declare_assets(tx, file, ())
-        await _declare_watchers(tx, file, (), {})
+        await _declare_watchers(tx, file, (), {}, "")
         for dag in await tx.fetch("files/dags", file.id):
             await _remove_dag(tx, dag["id"])
     return True
@@ -132,7 +132,9 @@ async def _declare_assets(tx: Connection, file: KnownFile, assets: Sequence[Asse
     return locked
 
 
-async def _declare_watchers(tx: Connection, file: KnownFile, assets: Sequence[AssetSpec], ids: dict[str, int]) -> None:
+async def _declare_watchers(
+    tx: Connection, file: KnownFile, assets: Sequence[AssetSpec], ids: dict[str, int], source_hash: str
+) -> None:
     watchers = [(ids[a.name], w) for a in assets for w in a.watchers]
     asset_ids = [i for i, _ in watchers]
     names = [w.name for _, w in watchers]
@@ -154,6 +156,7 @@ async def _declare_watchers(tx: Connection, file: KnownFile, assets: Sequence[As
         [json.dumps(w.kwargs) for _, w in watchers],
         [w.file for _, w in watchers],
         definitions,
+        [source_hash if w.file else "" for _, w in watchers],
     )
     places = [w.where for _, w in watchers]
     gone = await tx.fetch("watchers/link", file.id, asset_ids, names, definitions, places)

@@ -95,12 +95,12 @@ def serve_file(order: Message, descriptor: int) -> None:
         channel.send(control, {"failed": describe(error)})
         return
     if threading.active_count() > 1:
-        channel.send(control, {"ready": False})  # a fork would copy locks that nobody releases
+        channel.send(control, {"ready": False, "modules": {}})  # a fork would copy locks that nobody releases
         return
     gc.collect()
     gc.freeze()
     template = Template(control, lambda run, fd: run_attempt(loaded, run, fd))
-    channel.send(control, {"ready": True})
+    channel.send(control, {"ready": True, "modules": _modules_of(order["folder"])})
     template.serve()
 
 
@@ -157,6 +157,12 @@ def _execute(loaded: LoadedFile, request: Message, requests: Requests) -> Result
 def _load(order: Message) -> LoadedFile:
     prepare(order["folder"])
     return load_file(order["path"], order["folder"], Path(order["source"]).read_bytes())
+
+
+def _modules_of(folder: str) -> dict[str, int]:
+    """The modules of the DAG folder that are loaded, with the time of their last change in nanoseconds."""
+    files = [m.__file__ for m in list(sys.modules.values()) if getattr(m, "__file__", None)]
+    return {f: Path(f).stat().st_mtime_ns for f in files if f and f.startswith(folder + os.sep)}
 
 
 def _redirect(log: str) -> None:

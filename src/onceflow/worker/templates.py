@@ -35,12 +35,17 @@ class FileTemplate:
     def __init__(self, control: socket.socket) -> None:
         self.ready: asyncio.Future[str | dict[str, Any]] = asyncio.get_running_loop().create_future()
         self.pids: dict[int, int] = {}
+        self._modules: dict[str, int] = {}
         self._waiting: dict[int, Ended] = {}
         self._frames = Frames(control, self._on_message, self._on_close)
 
     @property
     def busy(self) -> bool:
         return bool(self._waiting) or not self.ready.done()
+
+    def stale(self, own: str) -> bool:
+        """Whether a module that the file imports from the DAG folder has changed; `own` is the file itself."""
+        return any(path != own and _changed_at(path) != then for path, then in self._modules.items())
 
     def start(self, task: int, order: dict[str, Any], guest_end: socket.socket, ended: Ended) -> None:
         """Fork a guest for this task; `ended` gets its exit code (negative: the signal)."""
@@ -59,6 +64,7 @@ class FileTemplate:
         elif "failed" in message:
             self.ready.set_result(message["failed"])
         else:
+            self._modules = message["modules"]
             self.ready.set_result("fork" if message["ready"] else "fresh")
 
     def _on_close(self) -> None:
@@ -78,12 +84,16 @@ class Templates:
         self._base: subprocess.Popen[bytes] | None = None
         self._control: Frames | None = None
         self._files: OrderedDict[str, FileTemplate] = OrderedDict()
+        self._retired: list[FileTemplate] = []
         self._count = 0
 
     def file(self, source_hash: str, order: dict[str, Any]) -> FileTemplate:
         """The template for this content of a DAG file, started if there is none; `order`: path, folder, source."""
         template = self._files.get(source_hash)
-        if template is None or (template.ready.done() and isinstance(template.ready.result(), dict)):
+        if template is not None and template.stale(str(Path(order["folder"], order["path"]))):
+            self._retired.append(template)
+            template = None
+        if template is None:
             template = self._files[source_hash] = self._open(order)
         self._files.move_to_end(source_hash)
         self._drop_old()
@@ -95,7 +105,7 @@ class Templates:
 
     def close(self) -> None:
         """End all templates; their guests die with them."""
-        for template in self._files.values():
+        for template in [*self._files.values(), *self._retired]:
             template.close()
         if self._control is not None:
             self._control.close()
@@ -130,8 +140,12 @@ class Templates:
             self._base.wait()
         self._base = self._control = None
         self._files.clear()
+        self._retired.clear()
 
     def _drop_old(self) -> None:
+        for template in [r for r in self._retired if not r.busy]:
+            self._retired.remove(template)
+            template.close()
         idle = [h for h, t in self._files.items() if not t.busy]
         for source_hash in idle[: max(0, len(self._files) - KEPT)]:
             self._files.pop(source_hash).close()
@@ -156,6 +170,14 @@ async def start_fresh(order: dict[str, Any], guest_end: socket.socket) -> asynci
     process.stdin.write(json.dumps(order).encode() + b"\n")
     process.stdin.close()
     return process
+
+
+def _changed_at(path: str) -> int:
+    """When the file was changed last, in nanoseconds; 0 if it is gone."""
+    try:
+        return Path(path).stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def source_file(settings: Settings, source_hash: str) -> Path:

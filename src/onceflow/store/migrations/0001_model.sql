@@ -133,7 +133,9 @@ create table watcher (
   kwargs json not null,
   file text not null default '',
   definition text not null,
+  code text not null default '',
   generation bigint not null default 1,
+  claimed_generation bigint not null default 1,
   active boolean not null default true,
   cursor json,
   owner uuid,
@@ -150,7 +152,9 @@ create table watcher (
   check ((owner is null) = (lease_until is null))
 ) with (fillfactor = 70);
 comment on column watcher.term is 'raised by every claim; an owner''s write begins with an update that names it';
-comment on column watcher.generation is 'raised when the definition changes, so that its owner starts it anew';
+comment on column watcher.code is 'hash of the DAG file that holds the trigger''s class; empty if it is installed';
+comment on column watcher.generation is 'raised when definition or code change, so that its owner starts it anew';
+comment on column watcher.claimed_generation is 'what its owner runs; a cursor of another one is not stored';
 create index watcher_owner on watcher (owner) where owner is not null;
 create index watcher_free on watcher (next_try_at) where active and owner is null;
 create index watcher_lease on watcher (lease_until) where active and owner is not null;

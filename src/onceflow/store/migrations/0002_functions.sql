@@ -30,7 +30,8 @@ declare now_ timestamptz; new_id bigint[]; winner bigint[];
 begin
   if p_watcher is not null then
     update watcher w
-    set cursor = coalesce(p_cursor::json, w.cursor), last_observation = coalesce(p_now, clock_timestamp()),
+    set cursor = case when w.generation = w.claimed_generation then coalesce(p_cursor::json, w.cursor) else w.cursor end,
+        last_observation = coalesce(p_now, clock_timestamp()),
         last_event_at = case when cardinality(p_asset) > 0 then coalesce(p_now, clock_timestamp()) else w.last_event_at end,
         strikes = 0, last_error = null
     where w.id = p_watcher and w.owner = p_owner and w.term = p_term;

@@ -6,7 +6,7 @@ with chosen as materialized (
     and (w.owner is null or $4 and w.lease_until < clock_timestamp())
   order by w.next_try_at, w.id limit $2 for no key update skip locked
 )
-update watcher w set owner = $1, term = w.term + 1, claimed_at = clock_timestamp(),
+update watcher w set owner = $1, term = w.term + 1, claimed_at = clock_timestamp(), claimed_generation = w.generation,
   lease_until = clock_timestamp() + make_interval(secs => $3)
 from chosen c, asset a
 where w.id = c.id and a.id = w.asset_id and (w.owner is null or $4 and w.lease_until < clock_timestamp())
