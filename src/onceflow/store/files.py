@@ -111,8 +111,17 @@ async def _set(
 
 
 async def _declare_assets(tx: Connection, file: KnownFile, assets: Sequence[AssetSpec]) -> dict[str, int]:
-    """Add, change and lock the file's assets, and lock those it was subscribed to; ids by name."""
+    """Add, change and lock the file's assets, and lock those it was subscribed to; ids by name.
+
+    One registration at a time declares assets, so that what `conflicts` finds is still so when it is written. An asset
+    is added without its URI, which it gets when those that are no longer declared have given up theirs.
+    """
     names, uris = [a.name for a in assets], [a.uri for a in assets]
+    if assets:
+        await tx.execute("assets/declare_alone")
+    await tx.execute("watchers/lock", names, file.id)
+    await tx.execute("assets/add", names)
+    locked = {r["name"]: r["id"] for r in await tx.fetch("assets/lock", names, file.id)}
     conflict = await tx.fetchrow("assets/conflicts", file.id, names, uris)
     if conflict is not None:
         where = next(a.where for a in assets if a.name == conflict["name"])
@@ -123,12 +132,10 @@ async def _declare_assets(tx: Connection, file: KnownFile, assets: Sequence[Asse
             remedy="an asset's name and URI belong to it alone, in all files",
             code=CONFLICT,
         )
-    values = names, uris, [a.group for a in assets], [dumps(a.extra) for a in assets]
-    await tx.execute("assets/add", *values)
-    locked = {r["name"]: r["id"] for r in await tx.fetch("assets/lock", names, file.id)}
-    await tx.execute("assets/update", *values)
     await tx.execute("assets/declare", file.id, [locked[n] for n in names], uris, [a.where for a in assets])
     await tx.execute("assets/deactivate_undeclared", list(locked.values()))
+    await tx.execute("assets/clear_changed_uris", names, uris)
+    await tx.execute("assets/update", names, uris, [a.group for a in assets], [dumps(a.extra) for a in assets])
     return locked
 
 

@@ -1,7 +1,7 @@
 """LISTEN and NOTIFY: they only wake. Polling is the truth, so nothing here may fail a caller.
 
-A NOTIFY is sent off the write path, after the commit it tells of, at most every 5 ms per process: a commit that carries
-one takes an instance-wide lock.
+A NOTIFY is sent off the write path, after the commit it tells of: at once, or if the same topic was rung within the
+last 5 ms when those are over. A commit that carries one takes an instance-wide lock.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 import asyncpg
 
+from onceflow.model.clock import boot_seconds
 from onceflow.store import statements
 from onceflow.store.database import Database, session_options
 
@@ -33,6 +34,7 @@ class Bell:
         self._heard = heard
         self._options = session_options(f"{kind} wake-ups", lease_seconds, "none", hot=False)
         self._due: set[str] = set()
+        self._rung: dict[str, float] = {}
         self._ring = asyncio.Event()
 
     def ring(self, topics: Iterable[str]) -> None:
@@ -59,11 +61,21 @@ class Bell:
                 if not await _wait(self._ring, 1.0):
                     continue
                 self._ring.clear()
-                due, self._due = self._due, set()
-                await connection.execute(statements.text("wakeups/notify"), [PREFIX + t for t in due], self._sender)
-                await asyncio.sleep(SPACING)
+                if due := self._take_due():
+                    await connection.execute(statements.text("wakeups/notify"), [PREFIX + t for t in due], self._sender)
+                if self._due:
+                    await asyncio.sleep(SPACING / 2)
+                    self._ring.set()
         finally:
             connection.terminate()
+
+    def _take_due(self) -> set[str]:
+        """The topics to ring now: those not rung within the last SPACING seconds."""
+        now = boot_seconds()
+        due = {t for t in self._due if now - self._rung.get(t, 0.0) >= SPACING}
+        self._due -= due
+        self._rung.update(dict.fromkeys(due, now))
+        return due
 
     def _on_notification(self, _connection: object, _pid: int, channel: str, sender: object) -> None:
         if sender != self._sender:

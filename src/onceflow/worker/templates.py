@@ -129,7 +129,7 @@ class Templates:
             [sys.executable, "-m", "onceflow.worker.guest", str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
-            env=child_environment(),
+            env=child_environment({"LD_BIND_NOW": "1"}),  # bound once here, not again in every guest
         )
         theirs.close()
         self._control = Frames(ours, lambda _: None, self._base_lost)

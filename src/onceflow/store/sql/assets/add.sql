@@ -1,3 +1,3 @@
-insert into asset (name, uri, "group", extra)
-select u.name, u.uri, u.grp, u.extra::json from unnest($1::text[], $2::text[], $3::text[], $4::text[]) as u (name, uri, grp, extra)
+-- Assets not known yet. They become active, and get their URI, when what they would contradict is seen to be gone.
+insert into asset (name, uri, active) select u.name, '', false from unnest($1::text[]) as u (name)
 order by u.name on conflict (name) do nothing
