@@ -27,6 +27,8 @@ class ProcessFiles(Service):
         self._folder = Folder(role.settings.dags_folder)
         self._before: dict[str, str] = {}
         self._again: set[str] = set()
+        self._gone: set[str] = set()
+        self._in_conflict: set[str] = set()
         self.poll = role.settings.scan_seconds
 
     async def run_once(self) -> bool:
@@ -36,8 +38,13 @@ class ProcessFiles(Service):
         known = await files.known(self._role.database)
         todo = [p for p, digest in present.items() if p in self._again or _differs(known.get(p), digest)]
         gone = [f for p, f in known.items() if f.present and p not in present]
+        self._gone = {f.path for f in gone}
+        self._in_conflict.clear()
         registered = [await self._process(path, known.get(path)) for path in todo]
         removed = [await files.register_removal(self._role.database, f) for f in gone]
+        if self._in_conflict and len(todo) + len(gone) > 1:  # perhaps with what another file no longer defines
+            known = await files.known(self._role.database)
+            registered += [await self._process(path, known[path]) for path in list(self._in_conflict)]
         if any(registered) or any(removed):
             self._role.wakeups.notify("dag", "watcher", "delivery", "run")
         if not todo:
@@ -73,9 +80,16 @@ class ProcessFiles(Service):
         paused = self._role.settings.new_dags_paused
         try:
             done = await files.register(
-                self._role.database, file, spec, content, paused=paused is None or paused, parse_seconds=seconds
+                self._role.database,
+                file,
+                spec,
+                content,
+                paused=paused is None or paused,
+                parse_seconds=seconds,
+                gone=self._gone,
             )
         except DagError as error:
+            self._in_conflict.add(file.path)
             failure = ParseFailure(
                 file.path, spec.source_hash, error.code, error.message, error.where or file.path, error.remedy
             )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -62,9 +62,12 @@ async def register(
     *,
     paused: bool,
     parse_seconds: float,
+    gone: Collection[str] = (),
     now: datetime | None = None,
 ) -> bool:
     """Register what the file declares; False when another dag-processor registered the file meanwhile.
+
+    `paused`: how new DAGs start. `gone`: files that are no longer there, so that their DAGs may move to this one.
 
     Raises DagError with code "conflict" when another file declares something else under the same name.
     """
@@ -76,7 +79,7 @@ async def register(
         assets = await _declare_assets(tx, file, spec.assets)
         await _declare_watchers(tx, file, spec.assets, assets, spec.source_hash)
         for dag in sorted(spec.dags, key=lambda d: d.dag_id):
-            await _register_dag(tx, file, dag, spec.source_hash, assets, paused, now)
+            await _register_dag(tx, file, dag, spec.source_hash, assets, paused, gone, now)
         kept = {d.dag_id for d in spec.dags}
         for row in await tx.fetch("files/dags", file.id):
             if row["active"] and row["dag_id"] not in kept:
@@ -177,6 +180,7 @@ async def _register_dag(
     source_hash: str,
     assets: dict[str, int],
     paused: bool,
+    gone: Collection[str],
     now: datetime | None,
 ) -> None:
     row = await tx.fetchrow("dags/lock", dag.dag_id, dag.previous_id)
@@ -185,7 +189,7 @@ async def _register_dag(
         await tx.fetchrow("dags/add", dag.dag_id, file.id, start_paused, _kind(dag), dag.max_active_runs)
         row = await tx.fetchrow("dags/lock", dag.dag_id, "")
         assert row is not None
-    if row["file_id"] != file.id and row["active"] and row["present"]:
+    if row["file_id"] != file.id and row["active"] and row["present"] and row["path"] not in gone:
         raise DagError(
             f"dag_id {dag.dag_id!r} is defined in {row['path']} already",
             where=dag.where or file.path,

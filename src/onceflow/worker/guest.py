@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -73,6 +74,8 @@ class Template:
             for pipe in self._pipes:
                 os.close(pipe)
             self._fork_for(order, descriptor)
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(70)
 

@@ -131,6 +131,9 @@ class Guests:
                 self._could_not_start(guest, ready)
                 return
             fresh = ready == "fresh"
+        if guest.ended_by_us:  # told to stop while the file was loading
+            self._done(guest, report(task, guest.version.graph, Ending(None, 0, guest.ended_by_us)))
+            return
         ours, theirs = socket.socketpair()
         guest.frames = Frames(ours, lambda m: self._on_message(guest, m), lambda: None)
         order |= {"op": "run", "id": task.id, "request": self._request(guest), "log": str(self._log(task))}
