@@ -38,8 +38,8 @@ from onceflow.runtime.postgres_place import PORT, Place
 
 START_LIMIT = 120.0  # recovery after a crash reads up to 1 GB of log; an idle start takes 0.1 s
 ORPHAN_LIMIT = 10.0  # processes of a killed server end by themselves well within this
-# Fast (10 ms as a rule), immediate, by force. Short, because `standalone` stops within 10 s, roles first; what a shutdown
-# could not finish the next start recovers.
+# Fast (10 ms as a rule), immediate, by force. Short, because `standalone` stops within 10 s, roles first; what a
+# shutdown could not finish the next start recovers.
 STOP_LADDER = ((signal.SIGINT, 2.5), (signal.SIGQUIT, 0.5), (signal.SIGKILL, 2.0))
 POLL = 0.005
 HELD_BY_ORPHANS = "pre-existing shared memory block"  # in the refusal that passes by itself
