@@ -57,6 +57,46 @@ with DAG("parallel", schedule=Asset("changes"), max_active_tasks={tasks}):
         work.override(task_id=f"part_{{i}}")()
 """
 
+POLLING = """
+from onceflow import AssetAny, AssetWatcher, TriggerEvent
+from onceflow.sources.poll import PollTrigger
+
+
+class Modified(PollTrigger):
+    interval = {interval}
+
+    async def poll(self, cursor):
+        now = os.stat(self.arguments["path"]).st_mtime_ns
+        return ([TriggerEvent({{"at": now}}, key=str(now))] if cursor not in (None, now) else []), now
+
+
+assets = [
+    Asset(f"file_{{n}}", watchers=[AssetWatcher("poll", Modified(path=f"{folder}/{{n}}"))]) for n in range({assets})
+]
+with DAG("consumer", schedule=AssetAny(*assets)):
+    work()
+"""
+
+READING = """
+from onceflow import AssetWatcher, TriggerEvent
+from onceflow.sources.poll import PollTrigger
+
+
+class Lines(PollTrigger):
+    interval = {interval}
+
+    async def poll(self, cursor):
+        stamp(f"poll {{os.getpid()}}")
+        with open({source!r}) as file:
+            file.seek(cursor or 0)
+            lines = file.readlines()
+            return [TriggerEvent({{"line": int(line)}}) for line in lines], file.tell()
+
+
+with DAG("consumer", schedule=Asset("lines", watchers=[AssetWatcher("read", Lines())]), max_active_runs=64):
+    work()
+"""
+
 
 def head(home: Path) -> str:
     """What every file begins with."""
@@ -76,3 +116,27 @@ def stamps(home: Path) -> dict[str, float]:
         at, _, mark = line.partition(" ")
         found.setdefault(mark, float(at))
     return found
+
+
+def outlet(home: Path) -> str:
+    """A producer with an outlet, started by an event, and the consumer of what it makes."""
+    return head(home) + OUTLET + CONSUMER.format(dag_id="consumer", asset="made", options="")
+
+
+def consumers(home: Path, number: int) -> str:
+    """So many DAGs that all consume the one asset."""
+    return head(home) + (
+        f"for number in range({number}):\n"
+        f'    with DAG(f"consumer_{{number}}", schedule=Asset({ASSET!r})):\n'
+        "        work()\n"
+    )
+
+
+def polling(home: Path, assets: int, interval: float) -> str:
+    """So many assets, each with a watcher that looks at the time of a file of its own; one DAG consumes them all."""
+    return head(home) + POLLING.format(folder=str(home / "watched"), assets=assets, interval=interval)
+
+
+def reading(home: Path, source: Path, interval: float) -> str:
+    """A watcher that reads the lines of a file behind its cursor and has no other identity for them."""
+    return head(home) + READING.format(source=str(source), interval=interval)

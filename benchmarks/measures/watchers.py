@@ -1,0 +1,90 @@
+"""1,000 polling watchers on one triggerer: at rest, a change's way to its event, all changing at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import statistics
+import time
+
+from benchmarks.dagfiles import polling
+from benchmarks.figures import Figure, percentile
+from benchmarks.processes import Cpu, memory, spent
+from benchmarks.system import Setup, System, running, until
+
+INTERVAL = 2.0
+CHANGES = 100
+OURS = ("triggerer", "trigger guest", "postgres for triggerer", "postgres for triggerer wake-ups")
+EVENTS = """
+select a.name, extract(epoch from e.created_at)::float8 as committed from event e join asset a on a.id = e.asset_id
+"""
+
+
+async def measure(setup: Setup) -> list[Figure]:
+    home, number = setup.folder / "watchers", setup.count(1000, 50)
+    (home / "watched").mkdir(parents=True)
+    for n in range(number):
+        (home / "watched" / str(n)).touch()
+    async with running(home, {"watchers.py": polling(home, number, INTERVAL)}, "--triggerers", "1") as system:
+
+        async def all_seen() -> bool:
+            return await system.sql.fetchval("select count(*) from watcher where cursor is not null") == number
+
+        await until(all_seen, 120, f"{number} watchers to have looked once")
+        claimed = time.time() - system.spawned
+        await asyncio.sleep(5 * INTERVAL)
+        cpu, held = await _rest(setup, system), memory(system.pid)
+        changes = await _change_some(system, setup.count(CHANGES, 10), number)
+        seconds = await _change_all(system, number)
+    variant = f"{number} watchers, every {INTERVAL:g} s"
+    setup.note("memory, MiB: " + ", ".join(f"{k} {v:.0f}" for k, v in held.items()))
+    return [
+        Figure("watchers.all have looked once", claimed, "s", f"{variant}, since the command"),
+        Figure("watchers.cpu", cpu, "%", variant),
+        Figure("watchers.memory of the triggerer", held["triggerer"] + held["trigger guest"], "MiB", variant),
+        Figure("watchers.change → event row p50", statistics.median(changes) * 1000, "ms", variant),
+        Figure("watchers.change → event row p95", percentile(changes, 95) * 1000, "ms", variant),
+        Figure("watchers.all change, until all runs are done", seconds, "s", variant),
+    ]
+
+
+async def _rest(setup: Setup, system: System) -> float:
+    """CPU time of the triggerer, its guest and its connections in percent of a core."""
+    before, began = await system.cpu(), time.monotonic()
+    await asyncio.sleep(setup.count(30, 10))
+    seconds = time.monotonic() - began
+    used = spent(before, await system.cpu())
+    shares = {name: used.get(name, Cpu()).total / seconds * 100 for name in OURS}
+    setup.note("watchers, CPU in percent of a core: " + ", ".join(f"{n} {s:.2f}" for n, s in shares.items()))
+    return sum(shares.values())
+
+
+async def _change_some(system: System, changes: int, number: int) -> list[float]:
+    """Seconds from the change of a file to its event's row, for files that change one after the other."""
+    changed = {}
+    for n in random.sample(range(number), min(changes, number)):
+        await asyncio.sleep(random.uniform(0.02, 0.1))
+        changed[f"file_{n}"] = _touch(system, n)
+
+    async def all_events() -> bool:
+        return await system.sql.fetchval("select count(*) from event") == len(changed)
+
+    await until(all_events, 60, "an event for every change")
+    rows = await system.sql.fetch(EVENTS)
+    await system.wait_for_runs("consumer", len(changed))
+    return [r["committed"] - changed[r["name"]] for r in rows]
+
+
+async def _change_all(system: System, number: int) -> float:
+    done = await system.sql.fetchval("select count(*) from run")
+    began = time.time()
+    for n in range(number):
+        _touch(system, n)
+    await system.wait_for_runs("consumer", done + number, every=0.1)
+    return time.time() - began
+
+
+def _touch(system: System, number: int) -> float:
+    os.utime(system.home / "watched" / str(number))
+    return time.time()
