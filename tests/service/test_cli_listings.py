@@ -134,6 +134,9 @@ async def test_dags(world: World, database_url: str) -> None:
     shown = json.loads(onceflow(database_url, "dags", "show", "report", "-o", "json").stdout)
     assert [t["task_id"] for t in shown["tasks"]] == ["work"]
     assert shown["subscriptions"] == [{"asset": "orders", "from_seq": 1, "until_seq": None, "asset_seq": 1}]
+    await world.sql.execute("update dag_file set warnings = $1", json.dumps(["report.py:3: `pool` has no effect yet"]))
+    told = onceflow(database_url, "dags", "show", "report").stdout
+    assert "Daily numbers" in told and "warning: report.py:3: `pool` has no effect yet" in told
     missing = onceflow(database_url, "dags", "show", "reprot")
     assert missing.returncode == 1
     assert "there is no DAG 'reprot'" in missing.stderr and "report" in missing.stderr

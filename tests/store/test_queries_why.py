@@ -38,7 +38,7 @@ async def test_run_of_events(world: World) -> None:
     text = "\n".join(told["because"])
     assert "for event 1 of asset orders" not in text and f"for event {last} of asset stock (key s)" in text
     assert "together with 2 more" in text
-    assert "condition orders & (prices | stock) was met" in text
+    assert "condition orders & (prices | stock) was met, by orders, stock, without prices" in text
     assert "pending then: 2 of orders, 1 of stock" in text
     assert "it is queued" in text
     assert [e["disposition"] for e in told["events"]] == ["joined", "joined", "started"]

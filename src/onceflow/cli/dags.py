@@ -79,6 +79,10 @@ def show_command(dag_id: str, output: str) -> None:
     table([shown], COLUMNS)
     if shown["description"]:
         click.echo(f"\n{shown['description']}")
+    if shown["failure"]:
+        click.echo(f"\nfile broken, the last good version stays: {shown['failure'].get('message', '')}")
+    for warning in shown["warnings"]:
+        click.echo(f"warning: {warning}")
     click.echo("")
     table(
         shown["tasks"],

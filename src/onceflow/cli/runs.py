@@ -19,6 +19,10 @@ def runs() -> None:
     """Runs of DAGs."""
 
 
+def _error(error: dict[str, str]) -> str:
+    return ": ".join(part for part in (error.get("type", ""), error.get("message", "")) if part)
+
+
 COLUMNS = (
     Column("DAG", "dag_id"),
     Column("RUN", "run_id"),
@@ -35,7 +39,7 @@ TASK_COLUMNS = (
     Column("OUTCOME", "outcome"),
     Column("STARTED (UTC)", when("started_at")),
     Column("FINISHED", when("finished_at")),
-    Column("ERROR", lambda row: (row["error"] or {}).get("message", "")),
+    Column("ERROR", lambda row: _error(row["error"] or {})),
 )
 
 

@@ -35,8 +35,10 @@ def decision_lines(explanation: Row | None) -> list[str]:
     if not explanation or "condition" not in explanation:
         return []
     policy = {"each": "one run per event", "all": "every pending event into one run"}
+    tree = explanation["condition"]
+    absent = f", without {', '.join(missing(tree))}" if missing(tree) else ""
     lines = [
-        f"condition {condition_text(explanation['condition'])} was met",
+        f"condition {condition_text(tree)} was met, by {', '.join(present(tree))}{absent}",
         f"policy {explanation['policy']}: {policy.get(explanation['policy'], 'as named')}",
         f"pending then: {_counts(explanation.get('pending', {}))}",
     ]

@@ -35,6 +35,7 @@ JSON_COLUMNS = frozenset(
         "spec",
         "subscriptions",
         "tags",
+        "warnings",
     }
 )
 
