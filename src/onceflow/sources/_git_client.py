@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from dulwich.client import (
     GitClient,
@@ -83,7 +83,8 @@ def _http(place: Location, access: Access, config: StackedConfig) -> _HttpClient
     user, password = access.username or place.user, read_token(access) or place.password
     if user is None and password is None:
         scheme = urlsplit(place.url).scheme
-        user, password = next(get_credentials_from_store(scheme, place.host), (None, None))
+        stored = next(get_credentials_from_store(scheme, place.host), None)
+        user, password = (unquote(part) for part in stored) if stored else (None, None)
     client = _HttpClient(
         place.url,
         config=config,
@@ -155,6 +156,7 @@ class SshVendor(SSHVendor):
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self._running: _Connection | None = None
+        self._interrupted = False
 
     def run_command(self, host: str, command: bytes, *unnamed: Any, **options: Any) -> _Connection:
         """Start `command` on the host. Called by dulwich, with user name, port and so on by their names."""
@@ -166,6 +168,8 @@ class SshVendor(SSHVendor):
         arguments = [*program, *self._flags(options), target, command.decode("utf-8", "surrogateescape")]
         connection = _Connection(arguments, PATIENCE * self._timeout)
         self._running = connection
+        if self._interrupted:
+            connection.kill()
         return connection
 
     def _flags(self, options: Mapping[str, Any]) -> list[str]:
@@ -181,7 +185,8 @@ class SshVendor(SSHVendor):
         return flags + [part for setting in settings for part in ("-o", setting)]
 
     def interrupt(self) -> None:
-        """Kill what runs; from any thread. The one that waits for it gets an error."""
+        """Kill what runs, and whatever is started later; from any thread. The one that waits for it gets an error."""
+        self._interrupted = True
         if self._running is not None:
             self._running.kill()
 

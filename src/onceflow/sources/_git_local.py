@@ -69,7 +69,7 @@ def _load(repo: Repo, sha: str) -> Commit | None:
         found = repo[ObjectID(sha.encode())]
     except KeyError:
         return None
-    return described(found) if isinstance(found, GitCommit) else None
+    return described(sha, found) if isinstance(found, GitCommit) else None
 
 
 def _watchable(repo: Repo, name: str) -> tuple[str, ...]:

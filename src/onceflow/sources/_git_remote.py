@@ -124,9 +124,11 @@ def _bounded(file: IO[bytes], limit: int) -> Callable[[bytes], int]:
 def _commits_in(pack: IO[bytes], object_format: str | None) -> dict[str, Commit]:
     pack.flush()
     pack.seek(0)
-    data = PackData.from_file(pack, get_object_format(object_format or "sha1"))
+    hashing = get_object_format(object_format or "sha1")
+    data = PackData.from_file(pack, hashing)
     try:
-        found = (described(item) for item in PackInflater.for_pack_data(data) if isinstance(item, GitCommit))
+        commits = (item for item in PackInflater.for_pack_data(data) if isinstance(item, GitCommit))
+        found = (described(commit.get_id(hashing).decode(), commit) for commit in commits)
         return {commit.sha: commit for commit in found}
     finally:
         data.close()

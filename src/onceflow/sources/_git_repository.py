@@ -84,12 +84,12 @@ def without_branch(branch: str | None, names: Iterable[str], where: str) -> Head
     raise SourceError(asked, where=where, remedy=f"branches: {shown or 'none'}", code="source_not_found")
 
 
-def described(commit: GitCommit) -> Commit:
+def described(sha: str, commit: GitCommit) -> Commit:
     """A commit as it is reported; text that is not in the encoding the commit names gets replacement characters."""
     encoding = (commit.encoding or b"utf-8").decode("ascii", "replace")
     name, _, address = _text(commit.author, encoding).rpartition(" <")
     return Commit(
-        sha=commit.id.decode(),
+        sha=sha,
         parents=tuple(parent.decode() for parent in commit.parents),
         author=name,
         author_email=address.removesuffix(">"),

@@ -130,6 +130,7 @@ class GitHeadTrigger(PollTrigger):
             self._listener = None
         if self._repository is not None:
             self._repository.interrupt()
+            self._repository = None
 
     def _look(self, cursor: str | None) -> _Look:
         """Ask the repository, in a thread: where is the head, and what is new since the cursor?"""
