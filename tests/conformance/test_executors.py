@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 
 import pytest
-
 from executors import ExecutorContract
+
 from onceflow.executors import load
 from onceflow.executors.base import Executor
 from onceflow.model.dagspec import AssetSpec, DagSpec, FileSpec, NoSchedule, TaskSpec
