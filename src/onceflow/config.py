@@ -109,11 +109,6 @@ def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | No
     return replace(Settings(home=home), **values)
 
 
-def passwd_free(settings: Settings) -> Settings:
-    """The settings without the database's address, as guests may see them."""
-    return replace(settings, database_url="", token="")
-
-
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment for a child process: ours without the settings that hold secrets."""
     hidden = {f"{PREFIX}DATABASE_URL", f"{PREFIX}TOKEN"}

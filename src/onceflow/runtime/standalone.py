@@ -18,6 +18,7 @@ def run(settings: Settings) -> int:
     Returns the exit code. New DAGs start unpaused here unless `new_dags_paused` says otherwise.
     """
     settings = replace(settings, new_dags_paused=bool(settings.new_dags_paused))
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     settings.dags_folder.mkdir(parents=True, exist_ok=True)
     if settings.database_url:
         return _run(settings, None)
