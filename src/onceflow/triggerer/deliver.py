@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from uuid import uuid5
+from uuid import UUID, uuid5
 
 import structlog
 
@@ -23,7 +23,7 @@ log = structlog.get_logger("onceflow.triggerer")
 
 @dataclass(frozen=True)
 class Batch:
-    """What one `yield` of a trigger said: the `number`-th since it was started under its term."""
+    """What one `yield` of a trigger said: the `number`-th since its start."""
 
     number: int
     events: list[Mapping[str, Any]]
@@ -34,14 +34,15 @@ class Batch:
         return cls(message["n"], message["events"], message.get("cursor"))
 
 
-async def deliver(role: Role, watcher: OwnedWatcher, batch: Batch) -> None:
+async def deliver(role: Role, watcher: OwnedWatcher, start: UUID, batch: Batch) -> None:
     """Store the batch; tried again under the same sightings while the database is away and the lease holds.
 
+    `start` identifies this start of the trigger: one term may see several, and each counts its batches anew.
     Raises FencedError when the watcher has another owner by now.
     """
     source = {"kind": "watcher", "watcher": watcher.name, "process": str(role.id), "term": watcher.term}
     changes = [
-        Change(watcher.asset, e["extra"], e["key"], uuid5(role.id, f"{watcher.id}.{watcher.term}.{batch.number}.{i}"))
+        Change(watcher.asset, e["extra"], e["key"], uuid5(start, f"{batch.number}.{i}"))
         for i, e in enumerate(batch.events)
     ]
     ownership = Ownership(watcher.id, role.id, watcher.term)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID, uuid4
 
 import structlog
 
@@ -27,13 +28,15 @@ log = structlog.get_logger("onceflow.triggerer")
 
 @dataclass
 class Watch:
-    """A watcher under way in a guest."""
+    """A watcher under way in a guest: one start of its trigger. `delivering`: what it yielded is being stored."""
 
     watcher: OwnedWatcher
     guest: Guest
     cursor: str | None
     started: bool = False
     observed: bool = False
+    delivering: bool = False
+    start: UUID = field(default_factory=uuid4)
 
 
 @dataclass(eq=False)
@@ -135,6 +138,7 @@ class Host:
         if kind == "started":
             watch.started = True
         elif kind == "batch":
+            watch.delivering = True
             self._spawn(self._deliver(watch, Batch.read(message)))
         elif kind == "failed":
             self._spawn(self._give_up(watch, message["error"]))
@@ -147,18 +151,24 @@ class Host:
 
     async def _deliver(self, watch: Watch, batch: Batch) -> None:
         try:
-            await deliver(self._role, watch.watcher, batch)
+            await deliver(self._role, watch.watcher, watch.start, batch)
         except FencedError:
             self.fence([watch.watcher.id])
+            if self.watches.get(watch.watcher.id) is watch:
+                self.drop(watch.watcher.id)  # its guest had ended already
             return
         except Exception as error:
             if is_transient(error):
                 raise  # the role ends: its lease has run out
             await self._give_up(watch, {"type": type(error).__name__, "message": str(error), "traceback": ""})
             return
-        watch.cursor = batch.cursor or watch.cursor
-        if self.watches.get(watch.watcher.id) is watch:
+        watch.cursor, watch.delivering = batch.cursor or watch.cursor, False
+        if self.watches.get(watch.watcher.id) is not watch:
+            return
+        if watch.guest in self._guests:
             watch.guest.process.send(op="ack", watcher=watch.watcher.id, n=batch.number)
+        else:
+            self._start_again(watch)
 
     async def _give_up(self, watch: Watch, error: dict[str, Any]) -> None:
         watcher = watch.watcher
@@ -206,10 +216,14 @@ class Host:
         guest.process.end()
         for watcher_id, watch in guest.watches.items():
             if self.watches.get(watcher_id) is watch:
-                del self.watches[watcher_id]
-                if watcher_id not in without:
-                    target = self._open(own=True) if guest.own else self._shared()
-                    self._start_in(target, watch.watcher, watch.cursor)
+                if watcher_id in without:
+                    del self.watches[watcher_id]
+                elif not watch.delivering:  # else its cursor is about to move: it starts again after that
+                    self._start_again(watch)
+
+    def _start_again(self, watch: Watch) -> None:
+        target = self._open(own=True) if watch.guest.own else self._shared()
+        self._start_in(target, watch.watcher, watch.cursor)
 
     def _end_if_empty(self, guest: Guest) -> None:
         if not guest.watches and guest in self._guests:
