@@ -37,6 +37,11 @@ class Place:
         """Whether it may reach below the base directory itself."""
         return self.is_glob and ("/" in self.pattern or "**" in self.pattern)
 
+    @property
+    def directories(self) -> list[str]:
+        """Where something changes when a file of the place does; not all of them need exist."""
+        return [str(self.base)] if self.is_glob else [str(self.base), str(self.base / self.pattern)]
+
     def __str__(self) -> str:
         return f"{self.base}/{self.pattern}"
 

@@ -94,7 +94,7 @@ class FileTrigger(PollTrigger):
                 return Polled(cursor=memory.write(0, ()), more=True)  # nothing is there: all that comes will be new
             raise
         if self._listener is None:
-            self._listener = Listener([str(self.place.base)], recursive=self.place.recursive)
+            self._listener = Listener(self.place.directories, recursive=self.place.recursive)
         baseline = cursor is None and not self.existing
         changed = self._changed(files, memory)
         ready = list(changed) if baseline else self._settling.settled(changed, boot_seconds())
