@@ -215,8 +215,6 @@ async def until_quiet(step: Callable[[], Awaitable[bool]], finished: asyncio.Eve
             did, idle = did + 1, 0
         elif over:
             idle += 1
-        else:
-            await asyncio.sleep(0)
     return did
 
 
