@@ -98,7 +98,9 @@ class System:
             raise
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            print(self.log_tail())
         self.end()
 
     def start(self) -> None:

@@ -1,0 +1,154 @@
+"""Triggers that misbehave, beside one that does not. All live in the guest of one triggerer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onceflow.model.times import from_rfc3339
+from onceflow.queries.rows import Row
+from support import eventually
+from system import System
+from watched import MODULE, TRIGGER, append, pipeline
+
+BAD = """
+    import asyncio
+    import os
+    import sys
+    import time
+
+    from onceflow import BaseEventTrigger, TriggerEvent
+
+
+    class Bad(BaseEventTrigger):
+        def __init__(self, how):
+            super().__init__()
+            self.how = how
+
+        def serialize(self):
+            return "bad.Bad", {"how": self.how}
+
+        async def run(self):
+            if self.cursor is None:
+                yield TriggerEvent(self.how, key=self.how, cursor=1)
+            await asyncio.sleep(0.2)
+            getattr(self, self.how)()
+
+        def blocks(self):
+            time.sleep(60)
+
+        def raises(self):
+            raise ConnectionError("no route to the source")
+
+        def exits(self):
+            os._exit(7)
+
+        def quits(self):
+            sys.exit("enough")
+"""
+
+MENDED = """
+    import asyncio
+
+    from onceflow import BaseEventTrigger, TriggerEvent
+
+
+    class Bad(BaseEventTrigger):
+        def __init__(self, how):
+            super().__init__()
+            self.how = how
+
+        def serialize(self):
+            return "bad.Bad", {"how": self.how}
+
+        async def run(self):
+            yield TriggerEvent(self.how, key=f"{self.how} no more")
+            while True:
+                self.observed()
+                await asyncio.sleep(0.05)
+"""
+
+DECLARED = """
+    from onceflow import DAG, Asset, AssetWatcher, EmptyOperator
+    from bad import Bad
+
+    for how in ("blocks", "raises", "exits", "quits"):
+        asset = Asset(how, watchers=[AssetWatcher(how, trigger=Bad(how))])
+        with DAG(f"after_{how}", schedule=asset):
+            EmptyOperator(task_id="nothing")
+"""
+
+ERRORS = {
+    "blocks": ("BlockedLoop", "blocked the event loop"),
+    "raises": ("ConnectionError", "no route to the source"),
+    "exits": ("GuestEnded", "exit code 7"),
+    "quits": ("SystemExit", "enough"),
+}
+
+
+@pytest.mark.timeout(180)
+async def test_bad_triggers_are_backed_off_and_harm_no_other(tmp_path: Path, database_url: str) -> None:
+    """airflow #72376, #66412, #55317, kestra #17988: a failing watcher is seen to fail, and waits longer each time.
+
+    The good watcher beside them tells each change once, though its changes have no key; once mended, the others do too.
+    """
+    lines = tmp_path / "lines"
+    async with System(tmp_path, database_url, triggerers=1) as system:
+        system.write(MODULE, TRIGGER)
+        system.write("bad.py", BAD)
+        await system.sound("good.py", pipeline("good", lines, keyed=False))
+        append(lines, "0")
+        await system.finished("good", 1)
+        await system.sound("declared.py", DECLARED)
+
+        told = 1
+        while not await all_failed(system, times=3):
+            append(lines, str(told))
+            told += 1
+            await system.finished("good", told)
+
+        for how, (kind, message) in ERRORS.items():
+            await check_backed_off(system, how, kind, message)
+        listed = {w["watcher"]: w for w in await system.json("watchers")}
+        assert (listed["good"]["strikes"], listed["good"]["last_error"], listed["good"]["term"]) == (0, None, 1)
+        assert "in blocks" in listed["blocks"]["last_error"]["traceback"]
+
+        system.write("bad.py", MENDED)
+        await eventually(lambda: mended(system), timeout=60, every=0.2, why="the mended triggers work")
+        for how in ERRORS:
+            events = await system.events(how)
+            assert [e["key"] for e in events] == [how, f"{how} no more"]
+            assert len(await system.finished(f"after_{how}", 2)) == 2
+        good = await system.events("good")
+        assert [e["extra"]["line"] for e in good] == [str(n) for n in range(told)]
+        assert [e["witnesses"] for e in good] == [1] * told
+        await system.verify()
+
+
+async def all_failed(system: System, *, times: int) -> bool:
+    """Whether each bad watcher was given up that often."""
+    watchers = {w["watcher"]: w for w in await system.watchers()}
+    return all(how in watchers and watchers[how]["strikes"] >= times for how in ERRORS)
+
+
+async def check_backed_off(system: System, how: str, kind: str, message: str) -> None:
+    """Wait until the watcher is backed off, and look at what is shown of it."""
+
+    async def backed_off() -> Row | None:
+        [watcher] = await system.watchers(how)
+        return watcher if watcher["state"] == "backing off" else None
+
+    seen: Any = await eventually(backed_off, timeout=30, every=0.05, why=f"{how} is backed off")
+    pause = from_rfc3339(seen["next_try_at"]) - from_rfc3339(seen["last_error_at"])
+    assert round(pause.total_seconds()) == 2 ** (seen["strikes"] - 1) >= 4
+    assert seen["owner"] is None
+    assert seen["last_error"]["type"] == kind
+    assert message in seen["last_error"]["message"]
+
+
+async def mended(system: System) -> bool:
+    watchers = [w for w in await system.watchers() if w["watcher"] in ERRORS]
+    told = {e["key"] for how in ERRORS for e in await system.events(how)}
+    return {w["state"] for w in watchers} == {"watching"} and all(f"{how} no more" in told for how in ERRORS)
