@@ -47,7 +47,7 @@ def _source_error(exc: Exception, location: Location, secrets: Sequence[str]) ->
     text = redact(_text(exc), secrets)
     code = _code(exc, text.lower())
     if code == "source_not_found":
-        return SourceError(_missing(location), where=location.shown, remedy=_CREATE[location.kind], code=code)
+        return SourceError(_missing(location), where=location.shown, remedy=_CREATE[location.kind].format(path=location.path), code=code)
     if code == "source_unauthorized":
         message = f"access was refused: {text}" if text else "access was refused"
         return SourceError(message, where=location.shown, remedy=_LOGIN[location.kind], code=code)
@@ -81,7 +81,7 @@ def _missing(location: Location) -> str:
 
 
 _CREATE = {
-    "path": "create it: git init --bare <path>; it is looked for again by itself",
+    "path": "create it: git init --bare {path}; it is looked for again by itself",
     "http": "check the URL; servers also answer so when credentials are missing: token_file=…",
     "ssh": "check the path; servers also answer so when the key has no access: key_file=…",
 }

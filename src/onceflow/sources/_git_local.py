@@ -33,7 +33,9 @@ class LocalRepository:
             if sha is None:
                 names = [ref.decode("utf-8", "replace") for ref in repo.get_refs()]
                 return replace(without_branch(branch, names, self._location.shown), watchable=watchable)
-            return Head(repo.get_peeled(chain[-1]).decode(), short(name), watchable)
+            if name.startswith("refs/tags/"):
+                sha = repo.get_peeled(chain[-1])
+            return Head(sha.decode(), short(name), watchable)
 
     def commits(self, head: str, cursor: str) -> dict[str, Commit]:
         with self._open() as repo:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 COMMITS = ("each", "first-parent", "newest")
 STARTS = ("head", "newest", "root")  # or a full sha
-LOCAL_INTERVAL = 2.0
+LOCAL_INTERVAL = 5.0  # changes on a local disk wake it at once anyway
 REMOTE_INTERVAL = 30.0
 LOOK_FACTOR = 12  # a look as a whole may take this many times the time-out of one answer
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -57,7 +57,7 @@ class GitHeadTrigger(PollTrigger):
     start:        where a new watcher begins. "head" (default): after the present head, which is not told. "newest":
                   with the present head, which is told. "root": with the first commit, all are told. A full sha: after
                   it.
-    interval:     seconds between looks, or a timedelta; by default 2 for a local path, where a change also wakes it at
+    interval:     seconds between looks, or a timedelta; by default 5 for a local path, where a change also wakes it at
                   once, and 30 for a remote.
     timeout:      seconds to wait for an answer of the server.
     username, token_file: credentials for https; the file holds a token or password and is read at each look.
