@@ -47,7 +47,12 @@ def _source_error(exc: Exception, location: Location, secrets: Sequence[str]) ->
     text = redact(_text(exc), secrets)
     code = _code(exc, text.lower())
     if code == "source_not_found":
-        return SourceError(_missing(location), where=location.shown, remedy=_CREATE[location.kind].format(path=location.path), code=code)
+        return SourceError(
+            _missing(location),
+            where=location.shown,
+            remedy=_CREATE[location.kind].format(path=location.path),
+            code=code,
+        )
     if code == "source_unauthorized":
         message = f"access was refused: {text}" if text else "access was refused"
         return SourceError(message, where=location.shown, remedy=_LOGIN[location.kind], code=code)
