@@ -1,3 +1,4 @@
+unexport PYTHONDONTWRITEBYTECODE
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv

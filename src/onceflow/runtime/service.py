@@ -28,13 +28,15 @@ class Service(ABC):
     """A duty of a process.
 
     `poll` is the longest sleep in seconds; `topics` are what wakes it earlier. `pace` is the shortest time in seconds
-    from the begin of one batch of work to the next: under load, batches grow instead of their number.
+    from the begin of one batch of work to the next, twice that when there is always more: under load batches grow
+    instead of their number. `rest` is the shortest time from a look that found nothing to the next.
     """
 
     name: str
     topics: Sequence[str] = ()
     poll: float = 1.0
     pace: float = 0.0
+    rest: float = 0.002
     contended: bool = False
 
     @abstractmethod
@@ -54,7 +56,7 @@ class Background(ABC):
 async def run_service(service: Service, wakeups: Wakeups, stop: asyncio.Event) -> None:
     """Run the service until `stop`. An error is logged and backed off; it never ends the loop."""
     wake = wakeups.subscribe(service.topics)
-    look, failures = 0, 0
+    look, failures, busy = 0, 0, False
     while not stop.is_set():
         wake.clear()
         begin = boot_seconds()
@@ -70,14 +72,17 @@ async def run_service(service: Service, wakeups: Wakeups, stop: asyncio.Event) -
             continue
         failures = 0
         if did_work:
-            look = 0
-            await asyncio.sleep(max(0.0, begin + service.pace - boot_seconds()))
+            pace = service.pace * (2 if busy else 1)
+            look, busy = 0, True
+            await asyncio.sleep(max(0.0, begin + pace - boot_seconds()))
             continue
+        busy = False
         if service.contended and look < len(LOOKS):
             await _wait_for(wake, stop, LOOKS[look])
             look += 1
             continue
         await _wait_for(wake, stop, service.poll * random.uniform(0.9, 1.1))
+        await asyncio.sleep(max(0.0, begin + service.rest - boot_seconds()))
         look = 0
 
 

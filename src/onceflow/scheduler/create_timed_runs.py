@@ -58,6 +58,7 @@ class CreateContinuousRuns(Service):
 
     name = "create continuous runs"
     topics = ("dag", "run")
+    rest = 0.01
 
     def __init__(self, role: Role) -> None:
         self._role = role

@@ -261,8 +261,6 @@ create table run (
   end_reason text,
   unique (dag_id, run_id),
   unique (dag_id, ordinal),
-  unique (dag_id, start_event),
-  unique (dag_id, logical_date),
   foreign key (start_event, dag_id) references delivery (event_id, dag_id),
   check ((run_type = 'asset_triggered') = (start_event is not null)),
   check (start_event is null or logical_date is null),
@@ -274,7 +272,8 @@ alter table delivery add foreign key (run_id) references run;
 create index run_queued on run (dag_id, ordinal) where state = 'queued';
 create index run_running on run (dag_id) where state = 'running';
 create index run_deadline on run (deadline_at) where state = 'running' and deadline_at is not null;
-create index run_of_version on run (version_id) where state = 'running';
+create unique index run_start_event on run (dag_id, start_event) where start_event is not null;
+create unique index run_slot on run (dag_id, logical_date) where logical_date is not null;
 
 -- Tasks, attempts, values -------------------------------------------------------------------------------------------
 

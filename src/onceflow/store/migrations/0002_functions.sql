@@ -211,8 +211,12 @@ create function finish_attempts(
 ) returns table (n int, status text) language plpgsql as $$
 declare now_ timestamptz; valid bigint[]; live int[];
 begin
-  -- assets first, task last; the events of an attempt are recorded only once its task is known to be ours
+  -- assets first, task last; the events of an attempt are recorded only once its task is known to be ours. Who skips other
+  -- tasks needs their run, as everybody does who changes several tasks of one run.
   perform 1 from asset a where a.id = any (p_event_asset) order by a.id for no key update;
+  perform 1 from run r where r.id in (
+    select t.run_id from unnest(p_task, p_skip) as u (id, skip) join task t on t.id = u.id where u.skip is not null)
+  order by r.id for no key update;
   valid := array(
     select t.id from task t join unnest(p_task, p_attempt, p_token) as u (id, attempt, token) on t.id = u.id
     where t.attempt = u.attempt and t.token = u.token and t.owner = p_worker and t.state = 'running'
@@ -314,6 +318,9 @@ begin
   expired := array(
     select r.id from run r where r.state = 'running' and r.deadline_at < now_ order by r.id limit p_limit
     for no key update skip locked);
+  -- tasks before their attempts, as for whoever finishes or claims one meanwhile
+  perform 1 from task t where t.run_id = any (expired) and t.state in ('waiting', 'ready', 'queued', 'running', 'up_for_retry')
+  order by t.id for no key update;
   update attempt a set finished_at = now_, outcome = 'stopped'
   from task t where t.run_id = any (expired) and t.state = 'running' and a.task_id = t.id and a.number = t.attempt
     and a.outcome is null;

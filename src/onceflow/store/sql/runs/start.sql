@@ -1,1 +1,1 @@
-select start_runs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+select start_runs($1, $2, $3, $4, $5, $6::text[]::task_state[], $7, $8, $9, $10)

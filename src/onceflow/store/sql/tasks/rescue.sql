@@ -1,1 +1,1 @@
-select task, run, state from rescue_tasks($1, $2, $3, $4)
+select task, run, state::text from rescue_tasks($1, $2, $3, $4)
