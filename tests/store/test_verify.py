@@ -122,7 +122,7 @@ async def break_constraints(sql: Any) -> None:
         declare one record;
         begin
           alter table delivery disable trigger disposition_set_once;
-          drop index delivery_starter;
+          drop index delivery_starter, run_start_event, run_slot;
           for one in select conrelid::regclass as place, conname from pg_constraint
                      where contype in ('f', 'c', 'u') and connamespace = 'public'::regnamespace loop
             execute format('alter table %s drop constraint %I', one.place, one.conname);

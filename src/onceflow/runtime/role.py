@@ -32,6 +32,7 @@ from onceflow.store.database import Database, is_transient
 from onceflow.store.migrate import wait_until_ready
 
 LEASE_LOST, UNUSABLE = 4, 5
+CONNECTIONS = 3
 OWNERS = frozenset({"triggerer", "worker"})
 """Roles that own something outside the database, so that they must end when their lease ran out by their own clock."""
 
@@ -78,7 +79,11 @@ def main(kind: str, build: Build) -> NoReturn:
 async def _run(kind: str, process: UUID, settings: Settings, build: Build) -> int:
     await wait_until_ready(settings.database_url)
     async with await Database.connect(
-        settings.database_url, kind=kind, lease_seconds=settings.lease_seconds, pooler=settings.database_pooler
+        settings.database_url,
+        max_size=CONNECTIONS,
+        kind=kind,
+        lease_seconds=settings.lease_seconds,
+        pooler=settings.database_pooler,
     ) as database:
         role = Role(kind, process, settings, database, Wakeups())
         await processes.register(database, process, kind, settings.lease_seconds)

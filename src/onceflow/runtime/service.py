@@ -20,6 +20,8 @@ from onceflow.store.database import is_transient
 
 LOOKS = (0.003, 0.010, 0.030)
 LONGEST_BACK_OFF = 10.0
+SELDOM = 60.0
+"""Poll of a service that something else wakes as often as it needs to look."""
 
 log = structlog.get_logger("onceflow.service")
 

@@ -8,7 +8,7 @@ from onceflow.executors import notify_queued
 from onceflow.model.states import TaskState
 from onceflow.model.upstream import plan, run_state
 from onceflow.runtime.role import Role
-from onceflow.runtime.service import Service
+from onceflow.runtime.service import SELDOM, Service
 from onceflow.store import tasks
 from onceflow.store.tasks import Advance, RunTasks
 from onceflow.store.versions import Version, Versions
@@ -61,7 +61,7 @@ class AdvanceRuns(Service):
 
     async def _seconds_to_next_retry(self) -> float:
         seconds = await tasks.seconds_to_next_retry(self._role.database)
-        limit = self._role.settings.poll_seconds
+        limit = SELDOM
         return limit if seconds is None else min(limit, max(0.001, seconds))
 
 

@@ -9,7 +9,7 @@ from onceflow.model.consume import judge
 from onceflow.model.dagspec import AssetSchedule
 from onceflow.model.serialize import dumps
 from onceflow.runtime.role import Role
-from onceflow.runtime.service import Service
+from onceflow.runtime.service import SELDOM, Service
 from onceflow.store import deliveries
 from onceflow.store.deliveries import Claimed, Consumption
 from onceflow.store.versions import Version, Versions
@@ -53,6 +53,7 @@ class Judged:
 class CreateAssetRuns(Service):
     name = "create asset runs"
     topics = ("delivery",)
+    poll = SELDOM
     pace = 0.008
 
     def __init__(self, role: Role, versions: Versions) -> None:

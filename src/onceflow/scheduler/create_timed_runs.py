@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onceflow.model.timetable import due
 from onceflow.runtime.role import Role
-from onceflow.runtime.service import Service
+from onceflow.runtime.service import SELDOM, Service
 from onceflow.store import timed
 from onceflow.store.versions import Versions
 
@@ -49,7 +49,7 @@ class CreateTimedRuns(Service):
 
     async def _seconds_to_next(self) -> float:
         seconds = await self._role.database.fetchval("dags/next_due")
-        limit = self._role.settings.poll_seconds
+        limit = SELDOM
         return limit if seconds is None else min(limit, max(0.001, seconds))
 
 
@@ -59,6 +59,7 @@ class CreateContinuousRuns(Service):
     name = "create continuous runs"
     topics = ("dag", "run")
     rest = 0.01
+    poll = SELDOM
 
     def __init__(self, role: Role) -> None:
         self._role = role

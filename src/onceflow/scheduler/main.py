@@ -9,7 +9,7 @@ from onceflow.runtime.service import Background, Service
 from onceflow.scheduler.advance_runs import AdvanceRuns
 from onceflow.scheduler.create_asset_runs import CreateAssetRuns
 from onceflow.scheduler.create_timed_runs import CreateContinuousRuns, CreateTimedRuns
-from onceflow.scheduler.rescue import ExpireRuns, PruneProcesses, Rescue
+from onceflow.scheduler.rescue import ExpireRuns, Glance, PruneProcesses, Rescue
 from onceflow.scheduler.start_runs import StartRuns
 from onceflow.store.versions import Versions
 
@@ -17,6 +17,7 @@ from onceflow.store.versions import Versions
 async def build(role: Role) -> Sequence[Service | Background]:
     versions = Versions()
     return [
+        Glance(role),
         CreateTimedRuns(role, versions),
         CreateContinuousRuns(role),
         CreateAssetRuns(role, versions),

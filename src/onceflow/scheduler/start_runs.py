@@ -8,7 +8,7 @@ from onceflow.executors import notify_queued
 from onceflow.model.states import TaskState
 from onceflow.model.upstream import run_state
 from onceflow.runtime.role import Role
-from onceflow.runtime.service import Service
+from onceflow.runtime.service import SELDOM, Service
 from onceflow.scheduler.advance_runs import decide
 from onceflow.store import starts, tasks
 from onceflow.store.versions import Versions
@@ -19,6 +19,7 @@ DAGS_PER_BATCH = 64
 class StartRuns(Service):
     name = "start runs"
     topics = ("run",)
+    poll = SELDOM
     pace = 0.012
 
     def __init__(self, role: Role, versions: Versions) -> None:
