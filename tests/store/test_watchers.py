@@ -203,10 +203,17 @@ async def test_a_failed_watcher_waits_longer_each_time(database: Database) -> No
     assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 256]
 
 
-async def test_an_observation_forgives_strikes(database: Database) -> None:
+async def test_what_outlived_its_back_off_is_forgiven(database: Database) -> None:
     await declare(database, watched("a", "v", "w"))
     await _query(database, "update watcher set strikes = 3, last_error = '{}'")
     v, w = await claim(database, ANNA)
+    await watchers.renew(database, ANNA, [(v.id, v.term, True), (w.id, w.term, False)], LEASE)
+    assert dict(await _query(database, "select id, strikes from watcher")) == {v.id: 3, w.id: 3}
+    await write(database, ANNA, w, change("a"))
+    assert dict(await _query(database, "select id, strikes from watcher")) == {v.id: 3, w.id: 3}
+    await _query(
+        database, "update watcher set claimed_at = claimed_at - interval '9 s'"
+    )  # it outlived its back-off of 8 s
     await watchers.renew(database, ANNA, [(v.id, v.term, True), (w.id, w.term, False)], LEASE)
     assert dict(await _query(database, "select id, strikes from watcher")) == {v.id: 0, w.id: 3}
     await write(database, ANNA, w, change("a"))

@@ -17,6 +17,17 @@ create function make_run_id(p_type run_type, p_at timestamptz, p_id bigint) retu
   select p_type || '__' || to_char(p_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"') || '_' || base32(p_id)
 $$;
 
+-- How long a watcher that failed so often is left alone: 1, 2, 4, ... 256 s.
+create function back_off(p_strikes int) returns interval language sql immutable as $$
+  select make_interval(secs => power(2, least(p_strikes, 8)))
+$$;
+
+-- Whether what a watcher did well since it was claimed makes up for its strikes: it has to outlive its last back-off, so
+-- that one that works for a moment and fails again is left alone longer and longer.
+create function forgiven(p_claimed_at timestamptz, p_strikes int) returns boolean language sql volatile as $$
+  select p_strikes = 0 or p_claimed_at + back_off(p_strikes) < clock_timestamp()
+$$;
+
 -- Records changes in one transaction: fence, cursor, identity, event, one pending delivery per subscriber.
 -- The arrays are parallel, one element per change. Returns one row per change, in the order given:
 --   status 'stored' (a new event), 'duplicate' (a witness of event_id), 'repeated' (this sighting was recorded before).
@@ -33,7 +44,8 @@ begin
     set cursor = case when w.generation = w.claimed_generation then coalesce(p_cursor::json, w.cursor) else w.cursor end,
         last_observation = coalesce(p_now, clock_timestamp()),
         last_event_at = case when cardinality(p_asset) > 0 then coalesce(p_now, clock_timestamp()) else w.last_event_at end,
-        strikes = 0, last_error = null
+        strikes = case when forgiven(w.claimed_at, w.strikes) then 0 else w.strikes end,
+        last_error = case when forgiven(w.claimed_at, w.strikes) then null else w.last_error end
     where w.id = p_watcher and w.owner = p_owner and w.term = p_term;
     if not found then
       raise exception 'watcher % is not owned by % with term %', p_watcher, p_owner, p_term using errcode = 'OF001';
@@ -128,12 +140,12 @@ begin
          json_build_object('kind', 'scheduler', 'process', p_process), now_
   from unnest(new_run, p_run_dag, p_run_decision, p_run_start) with ordinality as u (id, dag, decision, start, n)
   join advanced a on a.id = u.dag order by u.n;
+  -- By subscript, not by a join with the runs: the planner knows the size of no array and may multiply them all.
   update delivery y
-  set disposition = case when y.event_id = r.start then 'started' else 'joined' end::disposition,
-      run_id = r.id, judged = true, decided_at = now_
+  set disposition = case when y.event_id = p_run_start[m.run] then 'started' else 'joined' end::disposition,
+      run_id = new_run[m.run], judged = true, decided_at = now_
   from unnest(p_member_run, p_member_event) as m (run, event)
-  join unnest(new_run, p_run_dag, p_run_start) with ordinality as r (id, dag, start, n) on r.n = m.run
-  where y.event_id = m.event and y.dag_id = r.dag and y.disposition = 'pending';
+  where y.event_id = m.event and y.dag_id = p_run_dag[m.run] and y.disposition = 'pending';
   get diagnostics changed = row_count;
   if changed <> cardinality(p_member_event) then
     raise exception '% deliveries were judged, % were pending', cardinality(p_member_event), changed using errcode = 'OF002';

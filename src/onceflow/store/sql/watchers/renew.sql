@@ -5,6 +5,6 @@ with held as materialized (
 )
 update watcher w set lease_until = clock_timestamp() + make_interval(secs => $5),
   last_observation = case when h.observed then clock_timestamp() else w.last_observation end,
-  strikes = case when h.observed then 0 else w.strikes end,
-  last_error = case when h.observed then null else w.last_error end
+  strikes = case when h.observed and forgiven(w.claimed_at, w.strikes) then 0 else w.strikes end,
+  last_error = case when h.observed and forgiven(w.claimed_at, w.strikes) then null else w.last_error end
 from held h where w.id = h.id returning w.id, w.generation
