@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import structlog
 
 from onceflow.model.clock import boot_seconds
@@ -28,6 +30,7 @@ class ProcessFiles(Service):
         self._before: dict[str, str] = {}
         self._again: set[str] = set()
         self._gone: set[str] = set()
+        self._ready = False
         self._in_conflict: set[str] = set()
         self.poll = role.settings.scan_seconds
 
@@ -49,6 +52,9 @@ class ProcessFiles(Service):
             self._role.wakeups.notify("dag", "watcher", "delivery", "run")
         if not todo:
             await self._end_idle_guest()
+        if not self._ready:
+            self._ready = True
+            print(json.dumps({"scanned": len(present)}), flush=True)
         return False  # what could not be registered now waits for the next scan
 
     def _note_changed_modules(self, present: dict[str, str]) -> None:

@@ -6,10 +6,14 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 from onceflow.config import Settings, child_environment, to_values
+from onceflow.model.clock import boot_seconds
 from onceflow.runtime.postgres import EmbeddedPostgres
 from onceflow.runtime.supervisor import Supervisor
+
+SCAN_SECONDS = 10.0
 
 
 def run(settings: Settings) -> int:
@@ -35,10 +39,46 @@ def _run(settings: Settings, postgres: EmbeddedPostgres | None) -> int:
     )
     if prepared.returncode:
         return prepared.returncode
-    supervisor = Supervisor(settings, _kinds(settings), _announce)
-    if postgres is not None:
-        supervisor.watch = lambda: _keep_running(postgres)
+    supervisor = Supervisor(settings, _kinds(settings))
+    readiness = Readiness(supervisor)
+
+    def watch() -> None:
+        readiness.check()
+        if postgres is not None:
+            _keep_running(postgres)
+
+    supervisor.on_message = readiness.hear
+    supervisor.watch = watch
     return supervisor.run()
+
+
+class Readiness:
+    """Says `ready` once, when the API server serves and the DAG folder was read for the first time.
+
+    Reading many files may take long: then ready means that the API server serves, and the rest follows.
+    """
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self._address = ""
+        self._scanned = False
+        self._said = False
+        self._give_up = boot_seconds() + SCAN_SECONDS
+
+    def hear(self, message: dict[str, Any]) -> None:
+        """A child's message: {"ready": address} or {"scanned": number of files}."""
+        self._scanned = self._scanned or "scanned" in message
+        if address := message.get("ready"):
+            self._address = address
+            port = int(address.rpartition(":")[2])  # a restarted API server serves where it did before
+            self._supervisor.settings = replace(self._supervisor.settings, port=port)
+        self.check()
+
+    def check(self) -> None:
+        """Say it, if it is time."""
+        if not self._said and self._address and (self._scanned or boot_seconds() > self._give_up):
+            self._said = True
+            print(f"ready {self._address}", flush=True)
 
 
 def _keep_running(postgres: EmbeddedPostgres) -> None:
@@ -56,7 +96,3 @@ def _kinds(settings: Settings) -> list[str]:
         *["worker"] * settings.workers,
         *["triggerer"] * settings.triggerers,
     ]
-
-
-def _announce(line: str) -> None:
-    print(f"ready {json.loads(line)['ready']}", flush=True)

@@ -30,6 +30,8 @@ MODULES = {
     "dag-processor": "onceflow.parse.main",
     "api-server": "onceflow.api.main",
 }
+TALKING = frozenset({"api-server", "dag-processor"})
+"""Kinds that tell their parent when they are ready."""
 
 
 @dataclass
@@ -47,12 +49,13 @@ class Child:
 class Supervisor:
     """Runs the given kinds of role (one child each; a kind may occur several times) until told to stop."""
 
-    def __init__(self, settings: Settings, kinds: Sequence[str], on_line: Callable[[str], None] | None = None) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, kinds: Sequence[str]) -> None:
+        self.settings = settings
         self._children = [Child(kind) for kind in kinds]
-        self._on_line = on_line
         self._stopping = False
         self._helpers: list[subprocess.Popen[bytes]] = []
+        self.on_message: Callable[[dict[str, Any]], None] = lambda _: None
+        """Called with what a child says: one JSON object a line on its standard output."""
         self.watch: Callable[[], None] = lambda: None
         """Called about once a second, for what else the parent owns."""
 
@@ -88,9 +91,9 @@ class Supervisor:
 
     def _read_line(self, output: Any) -> None:
         line = output.readline()
-        if line and self._on_line is not None:
-            self._on_line(line.decode().strip())
-        elif not line:
+        if line:
+            self.on_message(json.loads(line))
+        else:
             for child in self._children:
                 if child.process and child.process.stdout is output:
                     child.process.stdout = None
@@ -106,11 +109,11 @@ class Supervisor:
         child.process = subprocess.Popen(
             [sys.executable, "-m", MODULES[child.kind]],
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE if child.kind == "api-server" else None,
+            stdout=subprocess.PIPE if child.kind in TALKING else None,
             env=child_environment(),
             start_new_session=True,
         )
-        self._hand_over(child.process, {"settings": to_values(self._settings), "process": str(child.id)})
+        self._hand_over(child.process, {"settings": to_values(self.settings), "process": str(child.id)})
 
     def _hand_over(self, process: subprocess.Popen[bytes], values: dict[str, Any]) -> None:
         assert process.stdin is not None
@@ -151,7 +154,7 @@ class Supervisor:
             stderr=subprocess.DEVNULL,
             env=child_environment(),
         )
-        self._hand_over(helper, {"settings": to_values(self._settings), "dead": dead})
+        self._hand_over(helper, {"settings": to_values(self.settings), "dead": dead})
         assert helper.stdin is not None
         helper.stdin.close()
         self._helpers.append(helper)
@@ -178,7 +181,9 @@ class Supervisor:
 def run_role(kind: str, settings: Settings) -> int:
     """Run one role in the foreground, as `onceflow <kind>` does: a small parent and its child."""
 
-    def announce(line: str) -> None:
-        print(f"ready {json.loads(line)['ready']}", flush=True)
+    def announce(message: dict[str, Any]) -> None:
+        print(f"ready {message['ready']}" if "ready" in message else "ready", flush=True)
 
-    return Supervisor(settings, [kind], announce).run()
+    supervisor = Supervisor(settings, [kind])
+    supervisor.on_message = announce
+    return supervisor.run()
