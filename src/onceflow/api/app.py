@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -17,6 +16,7 @@ from onceflow.api.routes import assets, dags, health, runs
 from onceflow.api.services import Services
 from onceflow.config import Settings
 from onceflow.model import errors
+from onceflow.runtime.log import get_logger
 from onceflow.store.database import Database
 
 STATUS: tuple[tuple[type[errors.OnceflowError], int], ...] = (
@@ -29,7 +29,7 @@ STATUS: tuple[tuple[type[errors.OnceflowError], int], ...] = (
 )
 ERRORS: dict[int | str, dict[str, Any]] = {status: {"model": models.Error} for status in (401, 404, 409, 413, 422, 503)}
 
-log = structlog.get_logger("onceflow.api")
+log = get_logger("onceflow.api")
 
 
 def create_app(

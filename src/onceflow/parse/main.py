@@ -23,7 +23,7 @@ class WatchFolder(Background):
         from watchfiles import PythonFilter, awatch
 
         async for _ in awatch(
-            self._role.settings.dags_folder, watch_filter=PythonFilter(), debounce=50, step=10, stop_event=stop
+            self._role.settings.dags_folder, watch_filter=PythonFilter(), debounce=50, step=50, stop_event=stop
         ):
             self._role.wakeups.wake("folder")
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 
-import structlog
-
 from onceflow.model.clock import boot_seconds
 from onceflow.model.dagspec import FileSpec, ParseFailure
 from onceflow.model.errors import DagError, GuestError
 from onceflow.parse.child import IDLE_SECONDS, ParseGuest
 from onceflow.parse.folder import Folder
+from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import Service
 from onceflow.store import files
 from onceflow.store.files import KnownFile
 
-log = structlog.get_logger("onceflow.dag-processor")
+log = get_logger("onceflow.dag-processor")
 
 
 class ProcessFiles(Service):

@@ -18,13 +18,12 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 from uuid import UUID
 
-import structlog
-
 from onceflow.config import Settings, from_values
 from onceflow.guest.lifeline import die_with_parent
 from onceflow.model.clock import boot_seconds
 from onceflow.model.errors import FencedError, UnreachableError, UnsupportedError
 from onceflow.runtime import log as logs
+from onceflow.runtime.log import get_logger
 from onceflow.runtime.service import Background, Service, run_service
 from onceflow.runtime.wakeups import Wakeups
 from onceflow.store import processes
@@ -36,7 +35,7 @@ CONNECTIONS = 3
 OWNERS = frozenset({"triggerer", "worker"})
 """Roles that own something outside the database, so that they must end when their lease ran out by their own clock."""
 
-log = structlog.get_logger("onceflow.role")
+log = get_logger("onceflow.role")
 
 
 @dataclass

@@ -11,10 +11,9 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-import structlog
-
 from onceflow.model.clock import boot_seconds
 from onceflow.model.errors import FencedError
+from onceflow.runtime.log import get_logger
 from onceflow.runtime.wakeups import Wakeups
 from onceflow.store.database import is_transient
 
@@ -23,7 +22,7 @@ LONGEST_BACK_OFF = 10.0
 SELDOM = 60.0
 """Poll of a service that something else wakes as often as it needs to look."""
 
-log = structlog.get_logger("onceflow.service")
+log = get_logger("onceflow.service")
 
 
 class Service(ABC):

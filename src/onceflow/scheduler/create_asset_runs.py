@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import structlog
-
 from onceflow.model.asset_expr import assets_of
 from onceflow.model.consume import judge
 from onceflow.model.dagspec import AssetSchedule
 from onceflow.model.serialize import dumps
+from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
 from onceflow.store import deliveries
@@ -16,7 +15,7 @@ from onceflow.store.versions import Version, Versions
 
 CONSUMERS_PER_BATCH = 64
 
-log = structlog.get_logger("onceflow.scheduler")
+log = get_logger("onceflow.scheduler")
 
 
 class Judged:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import structlog
-
 from onceflow.executors import notify_queued
+from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
 from onceflow.store import processes, tasks
 
-log = structlog.get_logger("onceflow.scheduler")
+log = get_logger("onceflow.scheduler")
 
 PROCESS_ROWS_KEPT = 86_400.0
 

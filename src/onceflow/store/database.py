@@ -180,9 +180,9 @@ def session_options(kind: str, lease_seconds: float, pooler: str, *, hot: bool) 
         "timezone": "UTC",
         "jit": "off",
     }
+    settings["plan_cache_mode"] = "force_generic_plan" if hot else "force_custom_plan"
     if hot:
         settings |= {
-            "plan_cache_mode": "force_generic_plan",
             "enable_seqscan": "off",
             "lock_timeout": str(milliseconds),
             "statement_timeout": "60000",

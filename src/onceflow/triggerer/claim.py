@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import structlog
-
+from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import Service
 from onceflow.store import watchers
@@ -11,7 +10,7 @@ from onceflow.triggerer.host import Host, Watch
 
 CLAIMED_AT_ONCE = 200
 
-log = structlog.get_logger("onceflow.triggerer")
+log = get_logger("onceflow.triggerer")
 
 
 class ClaimWatchers(Service):

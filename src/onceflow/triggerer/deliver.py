@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid5
 
-import structlog
-
 from onceflow.model.change import Change
+from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.store.database import is_transient
 from onceflow.store.events import Ownership, record_if_owner
@@ -18,7 +17,7 @@ from onceflow.store.watchers import OwnedWatcher
 
 PAUSE = 0.1
 
-log = structlog.get_logger("onceflow.triggerer")
+log = get_logger("onceflow.triggerer")
 
 
 @dataclass(frozen=True)

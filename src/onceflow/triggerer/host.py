@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
 
-import structlog
-
 from onceflow.model.clock import boot_seconds
 from onceflow.model.errors import FencedError
+from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.store import watchers
 from onceflow.store.database import is_transient
@@ -23,7 +22,7 @@ from onceflow.triggerer.process import BLOCKED_SECONDS, GuestProcess
 RESTART_SECONDS = 1.0
 WATCH_SECONDS = 0.25
 
-log = structlog.get_logger("onceflow.triggerer")
+log = get_logger("onceflow.triggerer")
 
 
 @dataclass

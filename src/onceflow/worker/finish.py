@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 
-import structlog
-
 from onceflow.executors.base import Executor
 from onceflow.model.errors import NotFoundError
 from onceflow.model.states import Outcome, TaskState
+from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import Service
 from onceflow.store.database import BAD_DATA
@@ -19,7 +18,7 @@ from onceflow.worker.host import Guests
 REPORTS_PER_BATCH = 100
 REFUSALS = (*BAD_DATA, NotFoundError)
 
-log = structlog.get_logger("onceflow.worker")
+log = get_logger("onceflow.worker")
 
 
 class FinishAttempts(Service):

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import structlog
-
 from onceflow.model.clock import boot_seconds
 from onceflow.model.serialize import encode
 from onceflow.model.times import to_rfc3339
 from onceflow.runtime.frames import Frames
+from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.store.tasks import ClaimedTask, Report
 from onceflow.store.versions import Version
@@ -29,7 +28,7 @@ from onceflow.worker.templates import FileTemplate, Templates, keep_source, sour
 TIMEOUT_GRACE = 5.0
 STOP_GRACE = 3.0
 
-log = structlog.get_logger("onceflow.worker")
+log = get_logger("onceflow.worker")
 
 
 @dataclass

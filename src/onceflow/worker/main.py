@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-import structlog
-
 from onceflow.executors import load
+from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role, main
 from onceflow.runtime.service import Background, Service, run_service
 from onceflow.worker.claim import ClaimTasks
@@ -16,7 +15,7 @@ from onceflow.worker.host import Guests
 
 FLUSH_SECONDS = 2.0
 
-log = structlog.get_logger("onceflow.worker")
+log = get_logger("onceflow.worker")
 
 
 class Work(Background):

@@ -17,14 +17,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from onceflow.config import Settings, child_environment
 from onceflow.runtime.frames import Frames
+from onceflow.runtime.log import get_logger
 
 KEPT = 16
 
-log = structlog.get_logger("onceflow.worker")
+log = get_logger("onceflow.worker")
 
 Ended = Callable[[int], None]
 

@@ -216,7 +216,7 @@ create table delivery (
   check (disposition not in ('held', 'filtered', 'superseded', 'discarded') or reason is not null)
 ) with (fillfactor = 70);
 create index delivery_unjudged on delivery (dag_id, event_id) where disposition = 'pending' and not judged;
-create index delivery_open on delivery (dag_id, event_id) where disposition in ('pending', 'held');
+create index delivery_open on delivery (dag_id, disposition, event_id) where disposition in ('pending', 'held');
 create unique index delivery_starter on delivery (run_id) where disposition = 'started';
 create index delivery_run on delivery (run_id, event_id) where run_id is not null;
 

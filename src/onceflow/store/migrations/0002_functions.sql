@@ -105,9 +105,13 @@ begin
   return query
   select d.id, d.version_id, case when not d.active then 'inactive' when d.paused then 'pause' end, x.event_id, a.name
   from dag d cross join lateral (
-    select y.event_id, y.asset_id from delivery y
-    where y.dag_id = d.id and y.disposition = 'pending' and (not y.judged or d.schedule_kind = 'asset:all')
-    order by y.event_id limit case when d.schedule_kind = 'asset:all' then null else p_limit end
+    (select y.event_id, y.asset_id from delivery y
+     where y.dag_id = d.id and y.disposition = 'pending' and not y.judged and d.schedule_kind <> 'asset:all'
+     order by y.event_id limit p_limit)
+    union all
+    (select y.event_id, y.asset_id from delivery y
+     where y.dag_id = d.id and y.disposition = 'pending' and d.schedule_kind = 'asset:all'
+     order by y.event_id)
   ) x join asset a on a.id = x.asset_id
   where d.id = any (locked) order by d.id, x.event_id;
 end $$;
@@ -330,6 +334,9 @@ begin
   expired := array(
     select r.id from run r where r.state = 'running' and r.deadline_at < now_ order by r.id limit p_limit
     for no key update skip locked);
+  if expired = '{}' then
+    return;
+  end if;
   -- tasks before their attempts, as for whoever finishes or claims one meanwhile
   perform 1 from task t where t.run_id = any (expired) and t.state in ('waiting', 'ready', 'queued', 'running', 'up_for_retry')
   order by t.id for no key update;
@@ -381,6 +388,9 @@ begin
     select t.id from task t
     where t.state = 'running' and t.lease_until <= case when p_take_over then now_ else '-infinity' end
     order by t.id limit p_limit for no key update skip locked);
+  if lost = '{}' then
+    return;
+  end if;
   update attempt a set finished_at = now_, outcome = 'lost'
   from task t where t.id = any (lost) and a.task_id = t.id and a.number = t.attempt and a.outcome is null;
   return query

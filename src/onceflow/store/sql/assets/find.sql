@@ -2,6 +2,8 @@
 select u.wanted, a.id, a.name
 from unnest($1::text[]) as u (wanted)
 cross join lateral (
-  select a.id, a.name from asset a where a.active and (a.name = u.wanted or (a.uri = u.wanted and u.wanted <> ''))
-  order by a.name = u.wanted desc limit 1
+  (select n.id, n.name, 1 as choice from asset n where n.active and n.name = u.wanted)
+  union all
+  (select n.id, n.name, 2 from asset n where n.active and n.uri <> '' and n.uri = u.wanted)
+  order by choice limit 1
 ) a

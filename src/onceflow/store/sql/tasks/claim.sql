@@ -1,7 +1,12 @@
--- Hands queued tasks to a worker: raises the attempt, issues its token, opens the attempt's row.
+-- Hands queued tasks to a worker: raises the attempt, issues its token, opens the attempt's row. The best of each queue
+-- come from the index in their order, so the length of the queues does not matter.
 with chosen as materialized (
-  select t.id from task t where t.state = 'queued' and t.executor = $3 and t.queue = any ($4::text[])
-  order by t.priority desc, t.id limit $2 for no key update skip locked
+  select b.id from (select distinct unnest($4::text[])) as q (queue)
+  cross join lateral (
+    select t.id, t.priority from task t where t.state = 'queued' and t.executor = $3 and t.queue = q.queue
+    order by t.priority desc, t.id limit $2 for no key update skip locked
+  ) b
+  order by b.priority desc, b.id limit $2
 ), claimed as (
   update task t set state = 'running', attempt = t.attempt + 1, owner = $1, token = gen_random_uuid(),
     lease_until = coalesce($6, clock_timestamp()) + make_interval(secs => $5), started_at = coalesce($6, clock_timestamp()),

@@ -7,4 +7,4 @@ with recursive unsettled as (
 )
 (select run_id from unsettled where run_id is not null limit $1)
 union
-(select t.run_id from task t where t.state = 'up_for_retry' and t.retry_at <= coalesce($2, clock_timestamp()) limit $1)
+(select t.run_id from task t where t.state = 'up_for_retry' and t.retry_at <= (select coalesce($2, clock_timestamp())) limit $1)

@@ -1,13 +1,17 @@
 -- Takes watchers that nobody owns or, with $4, whose owner's lease ran out; raises the term and reads the cursor from the
--- row it locked.
-with chosen as materialized (
+-- row it locked. (A clock in a subselect can be looked up in an index.)
+with free as materialized (
   select w.id from watcher w
-  where w.active and w.next_try_at <= clock_timestamp()
-    and (w.owner is null or $4 and w.lease_until < clock_timestamp())
+  where w.active and w.owner is null and w.next_try_at <= (select clock_timestamp())
   order by w.next_try_at, w.id limit $2 for no key update skip locked
+), abandoned as materialized (
+  select w.id from watcher w
+  where $4 and w.active and w.owner is not null and w.lease_until < (select clock_timestamp())
+    and w.next_try_at <= clock_timestamp()
+  order by w.lease_until, w.id limit $2 - (select count(*) from free) for no key update skip locked
 )
 update watcher w set owner = $1, term = w.term + 1, claimed_at = clock_timestamp(), claimed_generation = w.generation,
   lease_until = clock_timestamp() + make_interval(secs => $3)
-from chosen c, asset a
+from (select id from free union all select id from abandoned) c, asset a
 where w.id = c.id and a.id = w.asset_id and (w.owner is null or $4 and w.lease_until < clock_timestamp())
 returning w.id, w.term, w.generation, a.name as asset, w.name, w.classpath, w.kwargs, w.file, w.cursor, w.strikes
