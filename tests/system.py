@@ -20,7 +20,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -304,11 +304,13 @@ class System:
         assert found["ok"], found["violations"]
         return found
 
-    async def cli(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        """Run a command."""
+    async def cli(
+        self, *arguments: str, given: str = "", home: Path | None = None, environment: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command; `given` is its standard input."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "onceflow.cli.main", "--home", str(self.home), *arguments),
-            env=self.environment,
+            *(sys.executable, "-m", "onceflow.cli.main", "--home", str(home or self.home), *arguments),
+            env=self.environment | dict(environment or {}),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
