@@ -58,22 +58,42 @@ with DAG("parallel", schedule=Asset("changes"), max_active_tasks={tasks}):
 """
 
 POLLING = """
-from onceflow import AssetAny, AssetWatcher, TriggerEvent
+import asyncio
+
+from onceflow import AssetAny, AssetWatcher, BaseEventTrigger, TriggerEvent
 from onceflow.sources.poll import PollTrigger
 
 
-class Modified(PollTrigger):
+class Modified(BaseEventTrigger):
+    def __init__(self, path):
+        self.path = path
+
+    def serialize(self):
+        return "watchers.Modified", {{"path": self.path}}
+
+    async def run(self):
+        before = self.cursor
+        while True:
+            now = os.stat(self.path).st_mtime_ns
+            if now != before:
+                yield TriggerEvent({{"at": now}}, key=str(now), cursor=now)
+                before = now
+            self.observed()
+            await asyncio.sleep({interval})
+
+
+class Polled(PollTrigger):
     interval = {interval}
 
     async def poll(self, cursor):
         now = os.stat(self.arguments["path"]).st_mtime_ns
-        return ([TriggerEvent({{"at": now}}, key=str(now))] if cursor not in (None, now) else []), now
+        return ([TriggerEvent({{"at": now}}, key=str(now))] if now != cursor else []), now
 
 
 assets = [
-    Asset(f"file_{{n}}", watchers=[AssetWatcher("poll", Modified(path=f"{folder}/{{n}}"))]) for n in range({assets})
+    Asset(f"file_{{n}}", watchers=[AssetWatcher("poll", {trigger}(path=f"{folder}/{{n}}"))]) for n in range({assets})
 ]
-with DAG("consumer", schedule=AssetAny(*assets)):
+with DAG("consumer", schedule=AssetAny(*assets), max_active_runs=64):
     work()
 """
 
@@ -132,9 +152,13 @@ def consumers(home: Path, number: int) -> str:
     )
 
 
-def polling(home: Path, assets: int, interval: float) -> str:
-    """So many assets, each with a watcher that looks at the time of a file of its own; one DAG consumes them all."""
-    return head(home) + POLLING.format(folder=str(home / "watched"), assets=assets, interval=interval)
+def polling(home: Path, assets: int, interval: float, trigger: str = "Modified") -> str:
+    """So many assets, each with a watcher that looks at the time of a file of its own; one DAG consumes them all.
+
+    `trigger`: "Modified" has a loop of its own, "Polled" uses the helper for triggers that poll. The file has to be
+    called watchers.py.
+    """
+    return head(home) + POLLING.format(folder=str(home / "watched"), assets=assets, interval=interval, trigger=trigger)
 
 
 def reading(home: Path, source: Path, interval: float) -> str:

@@ -83,6 +83,7 @@ AIRFLOW = {
     "files.500 files live": Airflow(a=53),
     "files.idle cpu with 500 files": Airflow(a=171),
     "watchers.cpu": Airflow(a=3.6),
+    "watchers.cpu with PollTrigger": Airflow(a=3.6),
     "watchers.memory of the triggerer": Airflow(a=243),
     "watchers.change → event row p50": Airflow(a=1_000),
     "watchers.change → event row p95": Airflow(a=1_660),

@@ -28,20 +28,22 @@ select count(*) from dag d join dag_version v on v.id = d.version_id where d.dag
 async def measure(setup: Setup) -> list[Figure]:
     home, number = setup.folder / "files", setup.count(500, 50)
     heading = head(home)
-    files = {f"dag_{n}.py": heading + DAG.format(number=n, asset=n % 50, edition="") for n in range(number)}
+    files = {name(n): heading + DAG.format(number=n, asset=n % 50, edition="") for n in range(number)}
     async with running(home, files) as system:
 
         async def all_live() -> bool:
             return await system.sql.fetchval("select count(*) from dag where active") == number
 
         await until(all_live, 300, f"{number} DAG files to be live", every=0.05)
-        live, cpu = time.time() - system.spawned, total(await system.cpu())
+        live, used = time.time() - system.spawned, spent({}, await system.cpu())
+        most = ", ".join(f"{name} {c.total:.1f}" for name, c in list(used.items())[:6])
+        setup.note(f"{number} files until live, CPU s by process: {most}")
         await asyncio.sleep(SETTLE_SECONDS)
         idle = await cpu_share(setup, system, f"idle with {number} files")
         times, seconds = await _save(setup, system, heading, idle)
     figures = [
         Figure("files.500 files live", live, "s", f"{number} files, since the command"),
-        Figure("files.cpu until live", cpu, "s", f"{number} files"),
+        Figure("files.cpu until live", total(used), "s", f"{number} files"),
         Figure("files.idle cpu with 500 files", idle, "%", f"{number} files"),
     ]
     return [
@@ -52,6 +54,11 @@ async def measure(setup: Setup) -> list[Figure]:
     ]
 
 
+def name(number: int) -> str:
+    """A file's name; none is a part of another's."""
+    return f"dag_{number:03}.py"
+
+
 async def _save(setup: Setup, system: System, heading: str, idle: float) -> tuple[list[float], float]:
     """Edit files one after the other: seconds until each is live, CPU seconds of each beyond those at rest."""
     times, before, began = [], await system.cpu(), time.monotonic()
@@ -59,7 +66,7 @@ async def _save(setup: Setup, system: System, heading: str, idle: float) -> tupl
         text = heading + DAG.format(number=number, asset=number, edition=f"_edited{number}")
         await asyncio.sleep(0.5)
         saved = time.monotonic()
-        (system.dags / f"dag_{number}.py").write_text(text)
+        (system.dags / name(number)).write_text(text)
 
         async def live(number: int = number) -> bool:
             return await system.sql.fetchval(LIVE, f"dag_{number}", f"%_edited{number}%")
