@@ -213,10 +213,12 @@ create table delivery (
   primary key (event_id, dag_id),
   check ((disposition in ('started', 'joined')) = (run_id is not null)),
   check ((disposition in ('pending', 'held')) = (decided_at is null)),
-  check (disposition not in ('held', 'filtered', 'superseded', 'discarded') or reason is not null)
+  check (disposition not in ('held', 'filtered', 'superseded', 'discarded') or reason is not null),
+  check (judged or disposition <> 'held')
 ) with (fillfactor = 70);
 create index delivery_unjudged on delivery (dag_id, event_id) where disposition = 'pending' and not judged;
-create index delivery_open on delivery (dag_id, disposition, event_id) where disposition in ('pending', 'held');
+create index delivery_waiting on delivery (dag_id, disposition, event_id) where judged and disposition in ('pending', 'held');
+comment on index delivery_unjudged is 'the work of the schedulers; what is open is in this index or in delivery_waiting';
 create unique index delivery_starter on delivery (run_id) where disposition = 'started';
 create index delivery_run on delivery (run_id, event_id) where run_id is not null;
 

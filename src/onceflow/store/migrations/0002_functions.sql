@@ -110,8 +110,10 @@ begin
      order by y.event_id limit p_limit)
     union all
     (select y.event_id, y.asset_id from delivery y
-     where y.dag_id = d.id and y.disposition = 'pending' and d.schedule_kind = 'asset:all'
-     order by y.event_id)
+     where y.dag_id = d.id and y.disposition = 'pending' and not y.judged and d.schedule_kind = 'asset:all')
+    union all
+    (select y.event_id, y.asset_id from delivery y
+     where y.dag_id = d.id and y.disposition = 'pending' and y.judged and d.schedule_kind = 'asset:all')
   ) x join asset a on a.id = x.asset_id
   where d.id = any (locked) order by d.id, x.event_id;
 end $$;
@@ -235,7 +237,7 @@ begin
   order by r.id for no key update;
   valid := array(
     select t.id from task t join unnest(p_task, p_attempt, p_token) as u (id, attempt, token) on t.id = u.id
-    where t.attempt = u.attempt and t.token = u.token and t.owner = p_worker and t.state = 'running'
+    where t.attempt = u.attempt and t.token = u.token and t.owner = p_worker -- owned, so it is running
     order by t.id for no key update of t);
   now_ := coalesce(p_now, clock_timestamp());
   live := array(select u.n::int from unnest(p_event_task) with ordinality as u (task, n) where p_task[u.task] = any (valid) order by u.n);

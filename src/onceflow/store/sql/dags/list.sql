@@ -27,8 +27,11 @@ cross join lateral (
 ) c
 cross join lateral (
   select count(*) as open_deliveries, min(e.created_at) as oldest_open_at
-  from delivery y join event e on e.id = y.event_id
-  where y.dag_id = d.id and y.disposition in ('pending', 'held')
+  from (
+    select y.event_id from delivery y where y.dag_id = d.id and y.disposition = 'pending' and not y.judged
+    union all
+    select y.event_id from delivery y where y.dag_id = d.id and y.disposition in ('pending', 'held') and y.judged
+  ) y join event e on e.id = y.event_id
 ) o
 left join lateral (
   select r.run_id, r.state, r.created_at from run r where r.dag_id = d.id order by r.ordinal desc limit 1

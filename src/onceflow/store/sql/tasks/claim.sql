@@ -11,7 +11,7 @@ with chosen as materialized (
   update task t set state = 'running', attempt = t.attempt + 1, owner = $1, token = gen_random_uuid(),
     lease_until = coalesce($6, clock_timestamp()) + make_interval(secs => $5), started_at = coalesce($6, clock_timestamp()),
     finished_at = null
-  from chosen c where t.id = c.id and t.state = 'queued' returning t.*
+  from chosen c where t.id = c.id returning t.*
 ), opened as (
   insert into attempt (task_id, number, token, worker, started_at)
   select c.id, c.attempt, c.token, $1, c.started_at from claimed c
