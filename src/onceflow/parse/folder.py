@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,10 +53,10 @@ class Folder:
             return None
 
     def users_of(self, path: str) -> list[str]:
-        """Files whose text mentions the module that this file is: they may behave differently once it changes."""
+        """Files that import the module that this file is: they may behave differently once it changes."""
         stem = Path(path).parent.name if path.endswith("__init__.py") else Path(path).stem
-        word = stem.encode()
-        return [other for other in self.seen if other != path and word in (self.read(other) or b"")]
+        importing = re.compile(rb"^\s*(from|import)\b.*\b" + re.escape(stem.encode()) + rb"\b", re.M)
+        return [other for other in self.seen if other != path and importing.search(self.read(other) or b"")]
 
     @staticmethod
     def _stamp(path: Path, before: Stamp | None) -> Stamp | None:

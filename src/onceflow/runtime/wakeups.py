@@ -38,7 +38,7 @@ class Wakeups:
             self._bell.ring(topics)
 
     def wake(self, *topics: str) -> None:
-        """Wake the services of this process only."""
+        """Wake the services of this process only: where it goes on with its own work, others would only race for it."""
         for topic in topics:
             self._wake(topic)
 

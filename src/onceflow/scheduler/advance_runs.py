@@ -32,6 +32,7 @@ def decide(version: Version, states: Mapping[str, TaskState], due: frozenset[str
 class AdvanceRuns(Service):
     name = "advance runs"
     topics = ("finish",)
+    poll = SELDOM
     pace = 0.008
 
     def __init__(self, role: Role, versions: Versions) -> None:
@@ -41,7 +42,6 @@ class AdvanceRuns(Service):
     async def run_once(self) -> bool:
         runs = await tasks.find_unsettled(self._role.database)
         if not runs:
-            self.poll = await self._seconds_to_next_retry()
             return False
         async with self._role.database.transaction() as tx:
             claimed = await tasks.claim_of_runs(tx, runs)
@@ -56,13 +56,8 @@ class AdvanceRuns(Service):
         if any(new is TaskState.QUEUED for _, _, new in advance.changes):
             notify_queued(self._role.wakeups)
         if advance.ended:
-            self._role.wakeups.notify("run")
+            self._role.wakeups.wake("run")
         return True
-
-    async def _seconds_to_next_retry(self) -> float:
-        seconds = await tasks.seconds_to_next_retry(self._role.database)
-        limit = SELDOM
-        return limit if seconds is None else min(limit, max(0.001, seconds))
 
 
 def add(advance: Advance, run: RunTasks, version: Version) -> None:

@@ -75,7 +75,7 @@ class CreateAssetRuns(Service):
             if judged.consumptions:
                 await deliveries.consume(tx, self._role.id, judged.consumptions)
         if judged.consumptions:
-            self._role.wakeups.notify("run")
+            self._role.wakeups.wake("run")
         return True
 
 

@@ -44,7 +44,7 @@ class CreateTimedRuns(Service):
                 following.append((dag.dag, found.next_at))
             created = await timed.create(tx, self._role.id, slots, following)
         if created:
-            self._role.wakeups.notify("run")
+            self._role.wakeups.wake("run")
         return bool(claimed)
 
     async def _seconds_to_next(self) -> float:
@@ -71,5 +71,5 @@ class CreateContinuousRuns(Service):
         if not await timed.create_continuous(self._role.database, self._role.id, dags):
             self.contended = True
             return False
-        self._role.wakeups.notify("run")
+        self._role.wakeups.wake("run")
         return True

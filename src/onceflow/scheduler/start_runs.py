@@ -51,5 +51,5 @@ class StartRuns(Service):
                 await tasks.advance(tx, ended)
         notify_queued(self._role.wakeups)
         if ended.ended:
-            self._role.wakeups.notify("run")
+            self._role.wakeups.wake("run")
         return True

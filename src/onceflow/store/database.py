@@ -89,7 +89,8 @@ class Database:
                 url,
                 min_size=0 if pooler != "none" else 1,
                 max_size=max_size,
-                max_inactive_connection_lifetime=5.0,
+                max_inactive_connection_lifetime=0,
+                init=_learn_types if hot else None,
                 timeout=5.0,
                 reset=_leave_as_is,
                 **session_options(kind, lease_seconds, pooler, hot=hot),
@@ -161,6 +162,11 @@ class Database:
             raise translate(error) from error
         except (OSError, asyncpg.InterfaceError) as error:
             raise unreachable(self.url, error) from error
+
+
+async def _learn_types(connection: Any) -> None:
+    """Look up the array types of our parameters when a connection is new, not in the first statement with one."""
+    await connection.prepare(statements.text("server/parameter_types"))
 
 
 async def _leave_as_is(_connection: object) -> None:

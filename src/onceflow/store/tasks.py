@@ -84,11 +84,6 @@ async def find_unsettled(database: Database, limit: int = RUNS_PER_BATCH, now: d
     return [r["run_id"] for r in await database.fetch("tasks/find_unsettled", limit, now)]
 
 
-async def seconds_to_next_retry(database: Database) -> float | None:
-    """Seconds until a task is to be tried again; None if none is waiting for that."""
-    return await database.fetchval("tasks/next_retry")
-
-
 async def claim_of_runs(tx: Connection, runs: Sequence[int], now: datetime | None = None) -> list[RunTasks]:
     """Lock the runs that nobody else holds and read their tasks."""
     found = []

@@ -26,7 +26,6 @@ class ClaimTasks(Service):
             return False
         claimed = await self._executor.claim(free)
         if not claimed:
-            self.contended = True  # they may be locked for a moment by another worker
             return False
         versions = await self._versions.read(self._role.database, {t.version for t in claimed})
         for task in claimed:

@@ -46,6 +46,9 @@ class FinishAttempts(Service):
         if any(r.state is TaskState.QUEUED for r in batch):
             topics.add("task")
         self._role.wakeups.notify(*topics)
+        for finished in batch:
+            if finished.retry_seconds is not None:  # a glance once a second finds it too, should we be gone by then
+                asyncio.get_running_loop().call_later(finished.retry_seconds, self._role.wakeups.notify, "finish")
         return True
 
     async def _store(self, batch: list[Report]) -> None:

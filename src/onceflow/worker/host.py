@@ -70,6 +70,7 @@ class Guests:
     def __init__(self, role: Role) -> None:
         self._role = role
         self._templates = Templates(role.settings)
+        (role.settings.home / "logs").mkdir(parents=True, exist_ok=True)
         self._group: asyncio.TaskGroup | None = None
         self.running: dict[int, Guest] = {}
         self.reports: list[Report] = []
@@ -135,7 +136,7 @@ class Guests:
             return
         ours, theirs = socket.socketpair()
         guest.frames = Frames(ours, lambda m: self._on_message(guest, m), lambda: None)
-        order |= {"op": "run", "id": task.id, "request": self._request(guest), "log": str(self._log(task))}
+        order |= {"op": "run", "id": task.id, "request": self._request(guest), "log": self._log(task)}
         if fresh:
             self._spawn(self._run_fresh(guest, order, theirs))
         else:
@@ -194,11 +195,15 @@ class Guests:
             },
         }
 
-    def _log(self, task: ClaimedTask) -> Path:
+    def _log(self, task: ClaimedTask) -> str:
         """Made of ids, not of user strings."""
-        folder = self._role.settings.home / "logs" / f"run={task.run}" / f"task={task.id}"
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder / f"attempt={task.attempt}.log"
+        run = f"{self._role.settings.home}/logs/run={task.run}"
+        for folder in (run, f"{run}/task={task.id}"):
+            try:
+                Path(folder).mkdir(0o750)
+            except FileExistsError:
+                continue
+        return f"{run}/task={task.id}/attempt={task.attempt}.log"
 
     def _on_message(self, guest: Guest, message: dict[str, Any]) -> None:
         if "result" in message:
@@ -235,7 +240,7 @@ class Guests:
             guest.frames.close()
 
     def _could_not_start(self, guest: Guest, error: dict[str, Any]) -> None:
-        self._log(guest.task).write_text(error.get("traceback") or error["message"])
+        Path(self._log(guest.task)).write_text(error.get("traceback") or error["message"])
         result = {"outcome": "failed", "error": error}
         self._done(guest, report(guest.task, guest.version.graph, Ending(result, 0)))
 
