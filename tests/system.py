@@ -275,9 +275,9 @@ class System:
         async with self.database() as database:
             return await list_attempts(database, dag_id, run_id, task_id)
 
-    async def watchers(self, asset: str | None = None) -> list[Row]:
+    async def watchers(self, asset: str | None = None, *, removed: bool = False) -> list[Row]:
         async with self.database() as database:
-            return await collect(stream_watchers(database, asset))
+            return await collect(stream_watchers(database, asset, active=None if removed else True))
 
     async def processes(self, kind: str | None = None, *, state: str | None = "running") -> list[Row]:
         async with self.database() as database:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
-import json
 import time
-from urllib.parse import urlsplit
 
 from benchmarks.dagfiles import ASSET, consumer
 from benchmarks.emitter import Emitter
 from benchmarks.figures import Figure, spread
+from benchmarks.poster import Poster
 from benchmarks.system import Setup, System, emitting
 
 OTHERS = 8
@@ -34,7 +32,7 @@ async def measure(setup: Setup) -> list[Figure]:
             ),
             Figure("ingest.batches", await _rate(emitter, [ASSET], 100, seconds), "events/s", "100 per transaction"),
         ]
-        times = await asyncio.to_thread(Poster(system).post_many, setup.count(200, 20))
+        times = await asyncio.to_thread(Poster(system.home, system.address).post_many, setup.count(200, 20))
         figures += spread("ingest.post", times, "one after the other")
         figures.append(Figure("ingest.posts", await _post_rate(system, seconds), "events/s", "8 clients"))
     return figures
@@ -57,37 +55,6 @@ async def _rate(emitter: Emitter, assets: list[str], batch: int, seconds: float)
 
 async def _post_rate(system: System, seconds: float) -> float:
     began = time.monotonic()
-    posters = [Poster(system) for _ in range(8)]
+    posters = [Poster(system.home, system.address) for _ in range(8)]
     times = await asyncio.gather(*(asyncio.to_thread(p.post_for, seconds) for p in posters))
     return sum(len(t) for t in times) / (time.monotonic() - began)
-
-
-class Poster:
-    """Posts events of the asset over one connection, from a thread of its own."""
-
-    def __init__(self, system: System) -> None:
-        self._address = urlsplit(system.address).netloc
-        token = (system.home / "token").read_text().strip()
-        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        self._connection = http.client.HTTPConnection(self._address, timeout=10)
-
-    def post(self) -> float:
-        """Post one event; the seconds until the answer was read."""
-        before = time.perf_counter()
-        body = json.dumps({"name": ASSET, "extra": {}})
-        self._connection.request("POST", "/api/v2/assets/events", body, self._headers)
-        answer = self._connection.getresponse()
-        text = answer.read()
-        if answer.status >= 300:
-            raise RuntimeError(f"POST answered {answer.status}: {text.decode()}")
-        return time.perf_counter() - before
-
-    def post_many(self, count: int) -> list[float]:
-        """The times of so many; the first, which opens the connection, is not counted."""
-        return [self.post() for _ in range(count + 1)][1:]
-
-    def post_for(self, seconds: float) -> list[float]:
-        until, times = time.monotonic() + seconds, []
-        while time.monotonic() < until:
-            times.append(self.post())
-        return times

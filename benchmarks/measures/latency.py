@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import time
 from typing import Any
 
 from benchmarks.dagfiles import ASSET, consumer, stamps
 from benchmarks.figures import Figure, percentile, spread
-from benchmarks.system import Setup, emitting
+from benchmarks.poster import Poster
+from benchmarks.system import Setup, System, emitting
 
 WARM_UP = 3
 TIMES = """
@@ -40,7 +42,10 @@ async def _measure(setup: Setup, schedulers: int) -> list[Figure]:
             (event,), at = await emitter.emit(ASSET)
             committed[event] = at
         await system.wait_for_runs("consumer", WARM_UP + count)
-        rows = [r for r in await system.sql.fetch(TIMES) if r["start_event"] in committed]
+        posted = await _post(system, count)
+        await system.wait_for_runs("consumer", WARM_UP + count + len(posted))
+        by_event = {r["start_event"]: r for r in await system.sql.fetch(TIMES)}
+        rows = [by_event[event] for event in committed]
     code = stamps(home)
     assert len(rows) == count == len({r["run_id"] for r in rows} & code.keys())
     variant = f"{schedulers} scheduler{'s' * (schedulers > 1)}"
@@ -53,7 +58,21 @@ async def _measure(setup: Setup, schedulers: int) -> list[Figure]:
         *spread("latency.event → run row", after_commit("created"), variant),
         *spread("latency.event → user code", [code[r["run_id"]] - committed[r["start_event"]] for r in rows], variant),
         *spread("latency.event → run done", after_commit("finished"), variant),
+        *spread(
+            "latency.POST sent → user code", [code[by_event[e]["run_id"]] - sent for e, sent in posted.items()], variant
+        ),
     ]
+
+
+async def _post(system: System, count: int) -> dict[int, float]:
+    """Post events far apart: when each was sent."""
+    poster, sent = Poster(system.home, system.address), {}
+    for _ in range(count):
+        await asyncio.sleep(random.uniform(0.15, 0.35))
+        before = time.time()
+        event, _seconds = await asyncio.to_thread(poster.post_one)
+        sent[event] = before
+    return sent
 
 
 def stages(setup: Setup, variant: str, rows: list[Any], committed: dict[int, float], code: dict[str, float]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from git_remotes import Repo, fake_ssh, http_git
+from onceflow.sources import _wake
 from onceflow.sources.git import GitHeadTrigger
 
 Watched = Callable[..., GitHeadTrigger]
@@ -21,6 +22,15 @@ def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
+
+
+@pytest.fixture(autouse=True)
+async def no_listeners() -> AsyncIterator[None]:
+    """Tests that ask a trigger directly have no host to clean up after it."""
+    yield
+    for hub in _wake._HUBS.values():
+        for listener in list(hub._listeners):
+            listener.close()
 
 
 @pytest.fixture

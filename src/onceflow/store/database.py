@@ -89,7 +89,7 @@ class Database:
                 url,
                 min_size=0 if pooler != "none" else 1,
                 max_size=max_size,
-                max_inactive_connection_lifetime=0,
+                max_inactive_connection_lifetime=15.0,
                 init=_learn_types if hot else None,
                 timeout=5.0,
                 reset=_leave_as_is,
