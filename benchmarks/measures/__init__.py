@@ -21,6 +21,7 @@ NAMES = (
     "parallel",
     "fanout",
     "ingest",
+    "statements",
     "files",
     "watchers",
     "takeover",
