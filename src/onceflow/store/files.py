@@ -116,12 +116,11 @@ async def _set(
 async def _declare_assets(tx: Connection, file: KnownFile, assets: Sequence[AssetSpec]) -> dict[str, int]:
     """Add, change and lock the file's assets, and lock those it was subscribed to; ids by name.
 
-    One registration at a time declares assets, so that what `conflicts` finds is still so when it is written. An asset
+    One registration at a time does this, so that what `conflicts` finds is still so when it is written. An asset
     is added without its URI, which it gets when those that are no longer declared have given up theirs.
     """
     names, uris = [a.name for a in assets], [a.uri for a in assets]
-    if assets:
-        await tx.execute("assets/declare_alone")
+    await tx.execute("assets/declare_alone")
     await tx.execute("watchers/lock", names, file.id)
     await tx.execute("assets/add", names)
     locked = {r["name"]: r["id"] for r in await tx.fetch("assets/lock", names, file.id)}
