@@ -262,12 +262,17 @@ async def test_an_edited_watcher_starts_without_the_old_cursor(database: Databas
     assert (new.cursor, new.kwargs) == (None, {"url": "y"})
 
 
-async def test_the_owner_before_an_edit_does_not_leave_its_cursor_behind(database: Database) -> None:
-    """Until its next renewal it does not know of the edit; what its cursor means, the new definition does not know."""
+async def test_the_owner_before_an_edit_is_fenced(database: Database) -> None:
+    """Until its next renewal it does not know of the edit. What its cursor means the new definition does not know.
+
+    And an event stored without its cursor would be told again.
+    """
     await declare(database, watched("a", url="x"), path="a.py")
     [old] = await claim(database, ANNA)
     await declare(database, watched("a", url="y"), path="a.py")
-    await write(database, ANNA, old, change("a", "seen by the old one"), cursor={"of": "x"})
+    with pytest.raises(FencedError, match="was edited"):
+        await write(database, ANNA, old, change("a", "seen by the old one"), cursor={"of": "x"})
+    assert await _query(database, "select id from event") == []
     await watchers.release(database, ANNA, [(old.id, old.term)])
     [new] = await claim(database, BERT)
     assert new.cursor is None

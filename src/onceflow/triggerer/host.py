@@ -152,9 +152,7 @@ class Host:
         try:
             await deliver(self._role, watch.watcher, watch.start, batch)
         except FencedError:
-            self.fence([watch.watcher.id])
-            if self.watches.get(watch.watcher.id) is watch:
-                self.drop(watch.watcher.id)  # its guest had ended already
+            await self._lose(watch)
             return
         except Exception as error:
             if is_transient(error):
@@ -168,6 +166,15 @@ class Host:
             watch.guest.process.send(op="ack", watcher=watch.watcher.id, n=batch.number)
         else:
             self._start_again(watch)
+
+    async def _lose(self, watch: Watch) -> None:
+        """The watcher has another owner or another definition by now."""
+        watcher = watch.watcher
+        if self.watches.get(watcher.id) is watch:
+            self.fence([watcher.id])
+            self.drop(watcher.id)  # still there if its guest had ended already
+        await watchers.release(self._role.database, self._role.id, [(watcher.id, watcher.term)])
+        self._role.wakeups.notify("watcher")
 
     async def _give_up(self, watch: Watch, error: dict[str, Any]) -> None:
         watcher = watch.watcher

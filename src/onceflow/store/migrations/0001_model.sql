@@ -154,7 +154,7 @@ create table watcher (
 comment on column watcher.term is 'raised by every claim; an owner''s write begins with an update that names it';
 comment on column watcher.code is 'hash of the DAG file that holds the trigger''s class; empty if it is installed';
 comment on column watcher.generation is 'raised when definition or code change, so that its owner starts it anew';
-comment on column watcher.claimed_generation is 'what its owner runs; a cursor of another one is not stored';
+comment on column watcher.claimed_generation is 'what its owner runs; events of another one are not stored, it tells them again';
 create index watcher_owner on watcher (owner) where owner is not null;
 create index watcher_free on watcher (next_try_at) where active and owner is null;
 create index watcher_lease on watcher (lease_until) where active and owner is not null;

@@ -31,7 +31,8 @@ $$;
 -- Records changes in one transaction: fence, cursor, identity, event, one pending delivery per subscriber.
 -- The arrays are parallel, one element per change. Returns one row per change, in the order given:
 --   status 'stored' (a new event), 'duplicate' (a witness of event_id), 'repeated' (this sighting was recorded before).
--- Raises OF001 when p_watcher is given and is no longer owned by p_owner with p_term.
+-- Raises OF001 when p_watcher is given and is no longer owned by p_owner with p_term, or was edited since it was claimed: an
+-- event without its cursor would be told again by the next start.
 create function record_events(
   p_asset bigint[], p_sighting uuid[], p_hash uuid[], p_key text[], p_extra text[], p_source text[],
   p_watcher bigint default null, p_owner uuid default null, p_term bigint default null,
@@ -41,14 +42,14 @@ declare now_ timestamptz; new_id bigint[]; winner bigint[];
 begin
   if p_watcher is not null then
     update watcher w
-    set cursor = case when w.generation = w.claimed_generation then coalesce(p_cursor::json, w.cursor) else w.cursor end,
+    set cursor = coalesce(p_cursor::json, w.cursor),
         last_observation = coalesce(p_now, clock_timestamp()),
         last_event_at = case when cardinality(p_asset) > 0 then coalesce(p_now, clock_timestamp()) else w.last_event_at end,
         strikes = case when forgiven(w.claimed_at, w.strikes) then 0 else w.strikes end,
         last_error = case when forgiven(w.claimed_at, w.strikes) then null else w.last_error end
-    where w.id = p_watcher and w.owner = p_owner and w.term = p_term;
+    where w.id = p_watcher and w.owner = p_owner and w.term = p_term and w.generation = w.claimed_generation;
     if not found then
-      raise exception 'watcher % is not owned by % with term %', p_watcher, p_owner, p_term using errcode = 'OF001';
+      raise exception 'watcher % is not owned by % with term %, or was edited', p_watcher, p_owner, p_term using errcode = 'OF001';
     end if;
   end if;
   if cardinality(p_asset) = 0 then
