@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from onceflow.executors import notify_queued
 from onceflow.model.states import TaskState
-from onceflow.model.upstream import plan, run_state
+from onceflow.model.upstream import run_state
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
+from onceflow.scheduler.decide import decide
+from onceflow.scheduler.start_runs import start_startable
 from onceflow.store import tasks
 from onceflow.store.tasks import Advance, RunTasks
 from onceflow.store.versions import Version, Versions
-
-
-def decide(version: Version, states: Mapping[str, TaskState], due: frozenset[str]) -> dict[str, TaskState]:
-    """The new states of a run's tasks; `due` are those to be tried again.
-
-    Ready tasks are queued by priority, then in topological order, while fewer than `max_active_tasks` of the run are
-    queued or running.
-    """
-    known = dict(states) | dict.fromkeys(due, TaskState.READY)
-    changed = dict.fromkeys(due, TaskState.READY) | plan(version.graph, known)
-    known |= changed
-    room = version.spec.max_active_tasks - sum(s.active for s in known.values())
-    ready = [t for t in version.graph.order if known[t] is TaskState.READY]
-    ready.sort(key=lambda t: -version.graph.tasks[t].priority_weight)
-    return changed | dict.fromkeys(ready[: max(0, room)], TaskState.QUEUED)
 
 
 class AdvanceRuns(Service):
@@ -53,7 +38,10 @@ class AdvanceRuns(Service):
             for run in claimed:
                 add(advance, run, versions[run.version])
             await tasks.advance(tx, advance)
-        if any(new is TaskState.QUEUED for _, _, new in advance.changes):
+            ended = {run for run, _ in advance.ended}
+            room_in = {r.dag for r in claimed if r.run in ended}
+            started = await start_startable(tx, self._versions, room_in) if room_in else 0
+        if started or any(new is TaskState.QUEUED for _, _, new in advance.changes):
             notify_queued(self._role.wakeups)
         if advance.ended:
             self._role.wakeups.wake("run")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from onceflow.executors import notify_queued
 from onceflow.model.asset_expr import assets_of
 from onceflow.model.consume import judge
 from onceflow.model.dagspec import AssetSchedule
@@ -9,6 +10,7 @@ from onceflow.model.serialize import dumps
 from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
+from onceflow.scheduler.start_runs import start_startable
 from onceflow.store import deliveries
 from onceflow.store.deliveries import Claimed, Consumption
 from onceflow.store.versions import Version, Versions
@@ -72,8 +74,12 @@ class CreateAssetRuns(Service):
             judged = judge_all(claimed, versions)
             await deliveries.hold(tx, judged.held)
             await deliveries.mark_judged(tx, judged.waiting, judged.judgements)
+            started = 0
             if judged.consumptions:
                 await deliveries.consume(tx, self._role.id, judged.consumptions)
+                started = await start_startable(tx, self._versions, [c.dag for c in judged.consumptions])
+        if started:
+            notify_queued(self._role.wakeups)
         if judged.consumptions:
             self._role.wakeups.wake("run")
         return True

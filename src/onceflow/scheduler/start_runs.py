@@ -1,19 +1,48 @@
-"""Starts queued runs in their order, as many as `max_active_runs` allows, counted under the DAG's lock."""
+"""Starts queued runs in their order, as many as `max_active_runs` allows, counted under the DAG's lock.
+
+`start_startable` is also called where runs were just created or have ended, in the same transaction; the service
+finds what those could not start because somebody else held the DAG.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 
 from onceflow.executors import notify_queued
 from onceflow.model.states import TaskState
 from onceflow.model.upstream import run_state
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
-from onceflow.scheduler.advance_runs import decide
+from onceflow.scheduler.decide import decide
 from onceflow.store import starts, tasks
+from onceflow.store.database import Connection
 from onceflow.store.versions import Versions
 
 DAGS_PER_BATCH = 64
+
+
+async def start_startable(tx: Connection, versions: Versions, dags: Collection[int]) -> int:
+    """Start the runs of these DAGs that may start now; returns how many. A DAG that somebody else holds is left alone.
+
+    It never waits for a DAG's lock, so it may be called by who holds locks that come later in the order.
+    """
+    startable = await starts.claim_startable(tx, sorted(dags))
+    by_version: dict[int, list[int]] = defaultdict(list)
+    for run in startable:
+        by_version[run.version].append(run.run)
+    empty = tasks.Advance()
+    for version in (await versions.read(tx, by_version)).values():
+        runs = by_version[version.id]
+        waiting = dict.fromkeys(version.graph.order, TaskState.WAITING)
+        states = waiting | decide(version, waiting, frozenset())
+        await starts.start(tx, runs, version, states)
+        state = run_state(version.graph, states)
+        if state is not None:  # no task at all, or none that can run
+            empty.ended += [(run, state) for run in runs]
+    if empty.ended:
+        await tasks.advance(tx, empty)
+    return len(startable)
 
 
 class StartRuns(Service):
@@ -21,6 +50,7 @@ class StartRuns(Service):
     topics = ("run",)
     poll = SELDOM
     pace = 0.012
+    rest = 0.01
 
     def __init__(self, role: Role, versions: Versions) -> None:
         self._role = role
@@ -31,25 +61,9 @@ class StartRuns(Service):
         if not dags:
             return False
         async with self._role.database.transaction() as tx:
-            startable = await starts.claim_startable(tx, dags)
-            if not startable:
-                self.contended = True
-                return False
-            by_version: dict[int, list[int]] = defaultdict(list)
-            for run in startable:
-                by_version[run.version].append(run.run)
-            ended = tasks.Advance()
-            for version in (await self._versions.read(tx, by_version)).values():
-                runs = by_version[version.id]
-                waiting = dict.fromkeys(version.graph.order, TaskState.WAITING)
-                states = waiting | decide(version, waiting, frozenset())
-                await starts.start(tx, runs, version, states)
-                state = run_state(version.graph, states)
-                if state is not None:  # no task at all, or none that can run
-                    ended.ended += [(run, state) for run in runs]
-            if ended.ended:
-                await tasks.advance(tx, ended)
+            started = await start_startable(tx, self._versions, dags)
+        if not started:
+            self.contended = True
+            return False
         notify_queued(self._role.wakeups)
-        if ended.ended:
-            self._role.wakeups.wake("run")
         return True

@@ -24,6 +24,7 @@ class RunTasks:
     """A locked run and its tasks. `due`: those whose retry time has come; `unsettled`: ids of tasks to settle."""
 
     run: int
+    dag: int
     version: int
     running: bool
     ids: dict[str, int]
@@ -92,6 +93,7 @@ async def claim_of_runs(tx: Connection, runs: Sequence[int], now: datetime | Non
         found.append(
             RunTasks(
                 row["run"],
+                row["dag"],
                 row["version"],
                 row["state"] == "running",
                 dict(zip(names, row["task"], strict=True)),

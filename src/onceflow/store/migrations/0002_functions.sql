@@ -302,13 +302,13 @@ end $$;
 
 -- Locks those of the runs that nobody else holds, then reads their tasks in a later statement.
 create function claim_tasks_of_runs(p_runs bigint[], p_now timestamptz default null)
-returns table (run bigint, version bigint, state run_state, task bigint[], task_id text[], task_state text[], settled boolean[],
+returns table (run bigint, dag bigint, version bigint, state run_state, task bigint[], task_id text[], task_state text[], settled boolean[],
                due boolean[]) language plpgsql as $$
 declare locked bigint[];
 begin
   locked := array(select r.id from run r where r.id = any (p_runs) order by r.id for no key update skip locked);
   return query
-  select r.id, r.version_id, r.state, array_agg(t.id order by t.id), array_agg(t.task_id order by t.id),
+  select r.id, r.dag_id, r.version_id, r.state, array_agg(t.id order by t.id), array_agg(t.task_id order by t.id),
          array_agg(t.state::text order by t.id), array_agg(t.settled order by t.id),
          array_agg(coalesce(t.retry_at <= coalesce(p_now, clock_timestamp()), false) order by t.id)
   from run r join task t on t.run_id = r.id where r.id = any (locked) group by r.id;

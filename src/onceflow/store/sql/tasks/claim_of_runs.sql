@@ -1,1 +1,1 @@
-select run, version, state::text, task, task_id, task_state, settled, due from claim_tasks_of_runs($1, $2)
+select run, dag, version, state::text, task, task_id, task_state, settled, due from claim_tasks_of_runs($1, $2)
