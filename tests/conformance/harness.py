@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 from onceflow.sdk.trigger import BaseEventTrigger
@@ -47,8 +47,11 @@ def open_files() -> int:
 
 def children() -> set[int]:
     """This process's children, the dead that nobody has waited for included."""
-    tasks = Path("/proc/self/task").iterdir()
-    return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError):  # the thread ended just now
+            found |= {int(pid) for pid in (task / "children").read_text().split()}
+    return found
 
 
 def own_threads() -> set[str]:
