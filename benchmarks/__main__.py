@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import shutil
 import sys
 import tempfile
@@ -39,8 +38,8 @@ def main() -> int:
         if not options.keep:
             shutil.rmtree(setup.folder, ignore_errors=True)
         figures += found
-        results.append(report.result(name, before, found, setup.notes))
-        report.write(RESULTS / f"{name}.json", name, before, found, setup.notes)
+        results.append(report.result(name, before, setup.scale, found, setup.notes))
+        report.write(RESULTS / f"{name}.json", results[-1])
         print(report.table(found), flush=True)
     _finish(options, figures, results)
     return int(bool(failed) or (options.check and any(f.missed for f in figures)))
@@ -70,7 +69,7 @@ def _finish(options: argparse.Namespace, figures: list[Figure], results: list[di
     if len(results) > 1:
         print(f"\n{report.table(figures)}")
     if options.json:
-        options.json.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
+        report.write(options.json, results)
     missed = [f"{f.name} ({f.variant})" if f.variant else f.name for f in figures if f.missed]
     if missed:
         print(f"\nlimits missed: {', '.join(missed)}")

@@ -57,16 +57,20 @@ def machine() -> dict[str, Any]:
     }
 
 
-def write(path: Path, measure: str, before: dict[str, Any], figures: Sequence[Figure], notes: Sequence[str]) -> None:
-    """Write the results of one measure."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(result(measure, before, figures, notes), indent=2, ensure_ascii=False) + "\n")
-
-
-def result(measure: str, before: dict[str, Any], figures: Sequence[Figure], notes: Sequence[str]) -> dict[str, Any]:
+def result(
+    measure: str, before: dict[str, Any], scale: float, figures: Sequence[Figure], notes: Sequence[str]
+) -> dict[str, Any]:
+    """The results of one measure. `before`: the machine when it began; `scale`: how much was done, 1 being all."""
     return {
         "measure": measure,
+        "scale": scale,
         "machine": before | {"load_after": [round(x, 2) for x in os.getloadavg()]},
         "figures": [f.as_json() for f in figures],
         "notes": list(notes),
     }
+
+
+def write(path: Path, results: Any) -> None:
+    """Write results as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n")

@@ -15,6 +15,7 @@ NAMES = (
     "startup",
     "idle",
     "latency",
+    "rare",
     "outlet",
     "burst",
     "chain",
