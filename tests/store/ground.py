@@ -169,27 +169,71 @@ class Gate:
             await keeper.execute(f"select pg_advisory_lock({GATE})")
             yield cls(keeper)
 
+    @classmethod
+    @asynccontextmanager
+    async def in_reading(cls, url: str, table: str) -> AsyncIterator[Gate]:
+        """A gate inside statements that read the table: their snapshot is taken, and no row is locked yet."""
+        async with connected(url, "keeper") as keeper:
+            await keeper.execute(
+                f"""
+                create function pass_gate() returns boolean language plpgsql as $$
+                begin
+                  if current_setting('application_name') like 'gated%' then
+                    perform pg_advisory_xact_lock_shared({GATE});
+                  end if;
+                  return true;
+                end $$;
+                alter table {table} enable row level security;
+                alter table {table} force row level security;
+                create policy a_gate on {table} using (pass_gate());
+                """
+            )
+            await keeper.execute(f"select pg_advisory_lock({GATE})")
+            yield cls(keeper)
+
+    @classmethod
+    @asynccontextmanager
+    async def at_commit(cls, url: str, table: str) -> AsyncIterator[Gate]:
+        """A gate in the COMMIT of transactions that inserted into the table."""
+        async with cls.at(url, table, "insert") as gate:
+            await gate._keeper.execute(
+                f"""
+                drop trigger a_gate on {table};
+                create constraint trigger a_gate after insert on {table} deferrable initially deferred
+                for each row execute function gate();
+                """
+            )
+            yield gate
+
     async def reached(self) -> None:
         """A session stands at the gate."""
         await waits(self._keeper, "gated", "advisory")
 
-    async def waits(self, name: str) -> None:
-        """Somebody else waits meanwhile."""
-        await waits(self._keeper, name)
+    async def waits(self, name: str, *, twice: bool = False) -> None:
+        """Somebody else waits meanwhile; `twice`: two of that name."""
+        await waits(self._keeper, name, at_least=2 if twice else 1)
+
+    async def end_session(self) -> None:
+        """The server ends the session that stands at the gate."""
+        await self._keeper.fetch(
+            "select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'advisory' "
+            "and datname = current_database() and starts_with(application_name, 'gated')"
+        )
 
     async def open(self) -> None:
         await self._keeper.execute(f"select pg_advisory_unlock({GATE})")
 
 
-async def waits(sql: Any, name: str, event: str | None = None) -> None:
-    """A session whose application name begins with `name` waits for a lock (of that kind, if given)."""
+async def waits(sql: Any, name: str, event: str | None = None, at_least: int = 1) -> None:
+    """Sessions whose application name begins with `name` wait for a lock (of that kind, if given)."""
     await eventually(
         lambda: sql.fetchval(
-            "select exists (select 1 from pg_stat_activity where datname = current_database() "
+            "select count(*) >= $3 from pg_stat_activity where datname = current_database() "
             "and starts_with(application_name, $1) and wait_event_type = 'Lock' "
-            "and ($2::text is null or wait_event = $2))",
+            "and ($2::text is null or wait_event = $2)",
             name,
             event,
+            at_least,
         ),
         why=f"a session {name!r} that waits",
     )
