@@ -42,7 +42,7 @@ from onceflow.store.tasks import ClaimedTask, Report
 from onceflow.store.versions import Versions
 
 NAMES = [f"a{i}" for i in range(4)]
-EDITS = 15
+EDITS = 10
 FAR = datetime(2100, 1, 1, tzinfo=UTC)
 
 BRANCHING = (

@@ -216,6 +216,18 @@ async def test_recording_locks_no_consumer(database_url: str) -> None:
         await healthy(database)
 
 
+async def test_a_recorder_frozen_in_its_transaction_delays_others_for_half_a_lease(database_url: str) -> None:
+    """It keeps the asset's row until the database cuts it off; nothing of it is stored."""
+    async with connected(database_url, "frozen", lease_seconds=1.0) as frozen, pool(database_url) as database:
+        await declare(database, "a")
+        await frozen.execute("begin isolation level read committed")
+        await _record_raw(frozen, database, change("a", "k"))
+        assert [r.status for r in await record(database, change("a", "k"))] == ["stored"]
+        with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError)):
+            await frozen.execute("commit")
+        assert (await healthy(database))["events"] == 1
+
+
 @pytest.mark.parametrize("subscribes", [True, False])
 async def test_an_event_falls_on_one_side_of_the_subscription(database_url: str, subscribes: bool) -> None:
     """The recorder waits for the registration, so it obeys it, though its statement began before."""

@@ -188,6 +188,35 @@ async def remove_is_no_longer_its(database: Database) -> None:
     assert await rows(database, "select active from dag") == [(True,)]
 
 
+async def test_a_dag_moves_while_its_old_file_is_removed(database_url: str) -> None:
+    """By two dag-processors, and off one of its assets: it stays subscribed to the other without a gap."""
+    async with pool(database_url) as database:
+        for i in range(8):
+            old, new = f"old{i}.py", f"new{i}.py"
+            await declare(database, "a", "b", dag(f"d{i}", each("a", "b"), file=old), path=old)
+            moved = await files.add(database, new)
+
+            async def move(file: KnownFile = moved, i: int = i) -> None:
+                spec = dag(f"d{i}", each("a"), file=file.path)
+                declared = FileSpec(file.path, uuid.uuid4().hex, (spec,), (AssetSpec("a"),))
+                gone = {f"old{i}.py"}
+                await files.register(database, file, declared, b"", paused=False, parse_seconds=0.0, gone=gone)
+
+            async def emit() -> None:
+                await record(database, "a", "b")
+
+            await together_all(move(), emit(), remove_file(database, old))
+        found = await rows(
+            database, "select d.active, f.path from dag d join dag_file f on f.id = d.file_id order by d.id"
+        )
+        assert found == [(True, f"new{i}.py") for i in range(8)]
+        delivered = "select count(*) from delivery y join asset a on a.id = y.asset_id where a.name = 'a'"
+        assert await rows(database, delivered) == [(sum(range(1, 9)),)]
+        await healthy(database)
+    async with connected(database_url) as sql:
+        assert await deadlocks(sql) == 0
+
+
 async def test_a_dag_is_renamed(database: Database) -> None:
     await declare(database, "a", dag("before", each("a"), file="d.py"))
     [event] = await record(database, "a")

@@ -1,0 +1,73 @@
+"""Migrations: applied once, in order, whole or not at all; a process and a schema that do not fit say so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asyncpg
+import pytest
+from ground import connected, together_all
+
+from onceflow.model.errors import UnreachableError, UnsupportedError
+from onceflow.store import migrate as migrations
+from onceflow.store.migrate import Migration, check, migrate, wait_until_ready
+
+
+async def query(url: str, text: str) -> list[tuple[Any, ...]]:
+    async with connected(url) as sql:
+        return [tuple(r) for r in await sql.fetch(text)]
+
+
+async def test_many_migrate_at_once(empty_database_url: str) -> None:
+    """One of them does it, the others wait and find it done."""
+    assert "no Onceflow schema yet" in await check(empty_database_url)
+    applied = await together_all(*(migrate(empty_database_url) for _ in range(4)))
+    names = [m.name for m in migrations.migrations()]
+    assert sorted(applied) == [[], [], [], names]
+    assert await check(empty_database_url) == ""
+    assert [n for (n,) in await query(empty_database_url, "select name from migration order by number")] == names
+
+
+async def test_numbers_have_no_gap() -> None:
+    found = migrations.migrations()
+    assert [m.number for m in found] == list(range(1, len(found) + 1))
+
+
+async def test_a_migration_that_fails_leaves_nothing(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = migrations.migrations()
+    good = Migration(len(known) + 1, "good", "create table good (id int)")
+    bad = Migration(len(known) + 2, "bad", "create table half (id int); select 1 / 0")
+    monkeypatch.setattr(migrations, "migrations", lambda: [*known, good, bad])
+    with pytest.raises(asyncpg.DivisionByZeroError):
+        await migrate(database_url)
+    assert await query(database_url, "select to_regclass('good') is null, to_regclass('half') is null") == [
+        (False, True)
+    ]
+    assert "needs" in await check(database_url)
+    monkeypatch.setattr(migrations, "migrations", lambda: [*known, good, Migration(bad.number, "mended", "select 1")])
+    assert await migrate(database_url) == ["mended"]
+
+
+async def test_an_older_process_goes_on_unless_the_newer_schema_breaks_it(database_url: str) -> None:
+    number = migrations.migrations()[-1].number
+    await query(database_url, f"insert into migration values ({number + 1}, 'later', false)")
+    assert await check(database_url) == ""
+    await query(database_url, f"insert into migration values ({number + 2}, 'breaking', true)")
+    assert f"needs version {number + 2}" in await check(database_url)
+    with pytest.raises(UnsupportedError, match="upgrade Onceflow"):
+        await wait_until_ready(database_url, seconds=0)
+
+
+async def test_a_process_newer_than_the_schema_waits_for_it(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = migrations.migrations()
+    later = Migration(len(known) + 1, "later", "select 1")
+    monkeypatch.setattr(migrations, "migrations", lambda: [*known, later])
+    with pytest.raises(UnsupportedError, match="onceflow db migrate"):
+        await wait_until_ready(database_url, seconds=0)
+    await migrate(database_url)
+    await wait_until_ready(database_url, seconds=0)
+
+
+async def test_a_server_that_does_not_answer(tmp_path: Any) -> None:
+    with pytest.raises(UnreachableError, match="does not answer"):
+        await check(f"postgresql://nobody:secret@/x?host={tmp_path}")
