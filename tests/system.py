@@ -105,7 +105,8 @@ class System:
 
     def start(self) -> None:
         """Start the processes; `ready` waits for them."""
-        running.append(self)
+        if self not in running:
+            running.append(self)
         command = [sys.executable, "-m", "onceflow.cli.main", "--home", str(self.home), "standalone", "--port", "0"]
         command += ["--dags", str(self.dags)]
         for kind in ("scheduler", "triggerer", "worker"):
@@ -124,7 +125,9 @@ class System:
                 seen = await self.processes()
             except asyncpg.UndefinedTableError as error:
                 raise AssertionError("not migrated yet") from error
-            return all(sum(p["kind"] == k for p in seen) >= n for k, n in self.counts.items())
+            missing = {k: n for k, n in self.counts.items() if sum(p["kind"] == k for p in seen) < n}
+            assert not missing, (missing, [(p["kind"], p["pid"], p["state"]) for p in await self.processes(state=None)])
+            return True
 
         await eventually(up, timeout=60, every=0.1, why="every role is running")
 
@@ -362,7 +365,11 @@ class System:
 
         async def over() -> Row | None:
             [run] = await self.runs(dag_id, run_id=run_id)
-            return run if run["state"] in ENDED else None
+            assert run["state"] in ENDED, [
+                run["state"],
+                *((t["task_id"], t["state"]) for t in await self.tasks(dag_id, run_id)),
+            ]
+            return run
 
         found = await eventually(over, timeout=timeout, every=0.1, why=f"run {run_id} of {dag_id} has ended")
         assert found is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+import httpx
 import pytest
 
 from onceflow.runtime.postgres_place import Place
@@ -143,3 +144,27 @@ async def test_killed_database_is_started_again(tmp_path: Path) -> None:
         assert len(await system.runs("report")) == len(await system.runs("lines_of")) == 4
         await system.ready()
         await system.verify()
+
+
+async def test_says_where_it_serves(tmp_path: Path, database_url: str) -> None:
+    """airflow #65945: ready is said once it serves, and health tells of every kind of process."""
+    async with System(tmp_path, database_url, schedulers=2, triggerers=1) as system:
+        address = await eventually(lambda: ready_line(system), timeout=40, every=0.1, why="the API server serves")
+        assert address.startswith("http://127.0.0.1:")
+        async with httpx.AsyncClient(base_url=address) as client:
+            health = (await client.get("/api/v2/monitor/health")).json()
+            assert health["scheduler"]["status"] == "healthy"
+            assert (await client.get("/api/v2/dags")).status_code == 401
+            token = (system.home / "token").read_text().strip()
+            headers = {"Authorization": f"Bearer {token}"}
+            await system.sound("pipeline.py", PIPELINE)
+            dags = (await client.get("/api/v2/dags", headers=headers)).json()
+            assert {d["dag_id"] for d in dags["dags"]} == {"report", "waiting"}
+
+
+def ready_line(system: System) -> str:
+    """The address that `ready` names, once the line is there."""
+    for line in system.output.read_text().splitlines():
+        if line.startswith("ready "):
+            return line.removeprefix("ready ")
+    return ""
