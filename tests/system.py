@@ -133,7 +133,7 @@ class System:
 
     def stop(self) -> int:
         """Send SIGTERM and wait; the exit code."""
-        self.thaw(*self._frozen)
+        self.thaw_all()
         self.parent.terminate()
         return self.parent.wait(STOP_SECONDS)
 
@@ -143,7 +143,7 @@ class System:
             running.remove(self)
         if self._process is None:
             return
-        self.thaw(*self._frozen)
+        self.thaw_all()
         try:
             if self.parent.poll() is None:
                 self.stop()
@@ -199,12 +199,16 @@ class System:
 
     def thaw(self, *pids: int) -> None:
         """Let frozen processes go on."""
-        for pid in pids:
+        for pid in list(pids):
             self._frozen.discard(pid)
             try:
                 os.kill(pid, signal.SIGCONT)
             except ProcessLookupError:
                 continue
+
+    def thaw_all(self) -> None:
+        """Let all frozen processes go on."""
+        self.thaw(*self._frozen)
 
     async def owner(self, asset: str) -> Row:
         """The triggerer that owns the asset's watcher: its row of `processes`."""

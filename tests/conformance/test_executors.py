@@ -62,5 +62,5 @@ class TestLocalExecutor(ExecutorContract):
 
 
 async def test_an_unknown_executor_is_refused_with_those_there_are(database: Database):
-    with pytest.raises(ConfigError, match="no executor 'celery'.*allowed: local"):
+    with pytest.raises(ConfigError, match=r"no executor 'celery'.*allowed: local"):
         load("celery", database, uuid.uuid4(), 5.0)

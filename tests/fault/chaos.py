@@ -1,7 +1,7 @@
 """Faults at random moments, seeded, and a count of those that struck where it hurts.
 
-A process is frozen first; if it turns out to be inside a transaction it is killed there, else it is let go and tried
-again a moment later. The report of a chaos test counts the faults that struck inside a transaction, and a test that
+A process is frozen first; if it turns out to be inside a transaction it is killed there (or stays frozen for longer than
+its lease), else it is let go and tried again a moment later. The report of a chaos test counts the faults that struck inside a transaction, and a test that
 struck too few of them fails: it would have shown nothing.
 """
 
@@ -16,7 +16,9 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from onceflow.queries.rows import Row
-from system import System
+from system import LEASE_SECONDS, System
+
+FROZEN_LEASES = 2.0
 
 LOOK = """
     select pid, xact_start from pg_stat_activity
@@ -25,15 +27,24 @@ LOOK = """
 
 
 class Chaos:
-    """Kills processes of one kind, again and again."""
+    """Kills or freezes processes of one kind, again and again, one at a time."""
 
-    def __init__(self, system: System, kind: str, *, seed: int, pause: tuple[float, float] = (0.2, 0.6)) -> None:
+    def __init__(
+        self,
+        system: System,
+        kind: str,
+        *,
+        seed: int,
+        freeze: bool = False,
+        pause: tuple[float, float] = (0.2, 0.6),
+    ) -> None:
         self._system = system
         self._kind = kind
         self._random = random.Random(seed)
+        self._freeze = freeze
         self._pause = pause
         self.struck: Counter[str] = Counter()
-        """Kills by where they struck: `inside` a transaction or `outside`."""
+        """Faults by where they struck: `inside` a transaction or `outside`."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Chaos]:
@@ -60,10 +71,11 @@ class Chaos:
                     await self._strike(connection, self._random.choice(victims))
                 await _wait(stop, self._random.uniform(*self._pause))
         finally:
+            self._system.thaw_all()
             await connection.close()
 
     async def _strike(self, connection: asyncpg.Connection, victim: Row) -> None:
-        """Freeze at a random moment, a few times if need be to catch it inside a transaction, then kill."""
+        """Freeze at a random moment, a few times if need be to catch it inside a transaction; then the deed."""
         for _ in range(10):
             try:
                 self._system.freeze(victim["pid"])
@@ -71,12 +83,21 @@ class Chaos:
                 return
             if await self._inside(connection):
                 self.struck["inside"] += 1
-                self._system.kill(victim["pid"])
+                await self._deed(victim["pid"])
                 return
             self._system.thaw(victim["pid"])
             await asyncio.sleep(self._random.uniform(0.001, 0.02))
         self.struck["outside"] += 1
-        self._system.kill(victim["pid"])
+        self._system.freeze(victim["pid"])
+        await self._deed(victim["pid"])
+
+    async def _deed(self, pid: int) -> None:
+        """Kill the frozen process, or wake it only after its lease."""
+        if not self._freeze:
+            self._system.kill(pid)
+            return
+        await asyncio.sleep(FROZEN_LEASES * LEASE_SECONDS)
+        self._system.thaw(pid)
 
     async def _inside(self, connection: asyncpg.Connection) -> bool:
         """Whether a transaction stays open while nobody speaks to it: the frozen process's."""
