@@ -50,15 +50,6 @@ def recv(pipe: Pipe) -> Any:
         raise GuestError(f"a message that is no JSON: {error}") from error
 
 
-def recv_with_fd(sock: socket.socket) -> tuple[Any, int]:
-    """Read one message and the file descriptor that came with it. Raises EOFError if the other side closed."""
-    head, descriptors, _, _ = socket.recv_fds(sock, 4, 1)
-    if not head:
-        raise EOFError("the other side closed the connection")
-    size = int.from_bytes(head + _read(sock, 4 - len(head)), "big")
-    return json.loads(_read(sock, size)), descriptors[0]
-
-
 def _read(pipe: Pipe, size: int) -> bytes:
     parts: list[bytes] = []
     while size:

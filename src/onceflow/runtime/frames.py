@@ -31,12 +31,15 @@ class Frames:
         sock.setblocking(False)
         self._loop.add_reader(sock.fileno(), self._readable)
 
-    def send(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
-        """Send a message, and with it file descriptors; silently nothing once the other end is gone."""
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message; silently nothing once the other end is gone."""
+        body = json.dumps(message, separators=(",", ":")).encode()
+        self.send_bytes(len(body).to_bytes(LENGTH, "big") + body)
+
+    def send_bytes(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
+        """Send bytes, and with them file descriptors; silently nothing once the other end is gone."""
         if not self._open:
             return
-        body = json.dumps(message, separators=(",", ":")).encode()
-        data = len(body).to_bytes(LENGTH, "big") + body
         if descriptors:
             self._send_with_descriptors(data, descriptors)
         else:

@@ -34,6 +34,7 @@ class AdvanceRuns(Service):
                 self.contended = True
                 return False
             versions = await self._versions.read(tx, {r.version for r in claimed})
+            claimed = [r for r in claimed if r.version in versions]
             advance = Advance()
             for run in claimed:
                 add(advance, run, versions[run.version])
@@ -45,7 +46,7 @@ class AdvanceRuns(Service):
             notify_queued(self._role.wakeups)
         if advance.ended:
             self._role.wakeups.wake("run")
-        return True
+        return bool(claimed)
 
 
 def add(advance: Advance, run: RunTasks, version: Version) -> None:

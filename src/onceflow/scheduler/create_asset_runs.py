@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from onceflow.executors import notify_queued
 from onceflow.model.asset_expr import assets_of
 from onceflow.model.consume import judge
@@ -11,6 +14,7 @@ from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
 from onceflow.scheduler.start_runs import start_startable
+from onceflow.scheduler.turn import Turn
 from onceflow.store import deliveries
 from onceflow.store.deliveries import Claimed, Consumption
 from onceflow.store.versions import Version, Versions
@@ -29,9 +33,9 @@ class Judged:
         self.waiting: list[tuple[int, int]] = []
         self.judgements: list[tuple[int, str]] = []
 
-    def add(self, claimed: Claimed, version: Version | None) -> None:
+    def add(self, claimed: Claimed, version: Version | None, unreadable: str = "") -> None:
         """Judge one consumer. What it cannot consume is held, with the reason."""
-        reason = claimed.hold
+        reason = claimed.hold or (f"error: {unreadable}" if unreadable else "")
         schedule = version.spec.schedule if version else None
         if not reason and not isinstance(schedule, AssetSchedule):
             reason = "unscheduled"
@@ -60,10 +64,11 @@ class CreateAssetRuns(Service):
     def __init__(self, role: Role, versions: Versions) -> None:
         self._role = role
         self._versions = versions
+        self._turn = Turn(CONSUMERS_PER_BATCH)
 
     async def run_once(self) -> bool:
-        consumers = await deliveries.find_consumers(self._role.database, CONSUMERS_PER_BATCH)
-        if not consumers:
+        consumers = await deliveries.find_consumers(self._role.database, CONSUMERS_PER_BATCH, self._turn.after)
+        if self._turn.over(consumers):
             return False
         async with self._role.database.transaction() as tx:
             claimed = await deliveries.claim(tx, consumers)
@@ -71,7 +76,7 @@ class CreateAssetRuns(Service):
                 self.contended = True
                 return False
             versions = await self._versions.read(tx, {c.version for c in claimed if c.version})
-            judged = judge_all(claimed, versions)
+            judged = judge_all(claimed, versions, self._versions.unreadable)
             await deliveries.hold(tx, judged.held)
             await deliveries.mark_judged(tx, judged.waiting, judged.judgements)
             started = 0
@@ -85,12 +90,14 @@ class CreateAssetRuns(Service):
         return True
 
 
-def judge_all(claimed: list[Claimed], versions: dict[int, Version]) -> Judged:
+def judge_all(
+    claimed: list[Claimed], versions: dict[int, Version], unreadable: Mapping[int, str] = MappingProxyType({})
+) -> Judged:
     """Judge every consumer of a batch; one that cannot be judged is held and named, and harms no other."""
     judged = Judged()
     for consumer in claimed:
         try:
-            judged.add(consumer, versions.get(consumer.version))
+            judged.add(consumer, versions.get(consumer.version), unreadable.get(consumer.version, ""))
         except Exception as error:
             log.error("consumer cannot be judged; its deliveries are held", dag=consumer.dag, exc_info=error)
             judged.held += [(consumer.dag, p.event_id, f"error: {error}") for p in consumer.pending]

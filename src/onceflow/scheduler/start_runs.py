@@ -15,6 +15,7 @@ from onceflow.model.upstream import run_state
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
 from onceflow.scheduler.decide import decide
+from onceflow.scheduler.turn import Turn
 from onceflow.store import starts, tasks
 from onceflow.store.database import Connection
 from onceflow.store.versions import Versions
@@ -31,18 +32,19 @@ async def start_startable(tx: Connection, versions: Versions, dags: Collection[i
     by_version: dict[int, list[int]] = defaultdict(list)
     for run in startable:
         by_version[run.version].append(run.run)
-    empty = tasks.Advance()
+    empty, started = tasks.Advance(), 0
     for version in (await versions.read(tx, by_version)).values():
         runs = by_version[version.id]
         waiting = dict.fromkeys(version.graph.order, TaskState.WAITING)
         states = waiting | decide(version, waiting, frozenset())
         await starts.start(tx, runs, version, states)
+        started += len(runs)
         state = run_state(version.graph, states)
         if state is not None:  # no task at all, or none that can run
             empty.ended += [(run, state) for run in runs]
     if empty.ended:
         await tasks.advance(tx, empty)
-    return len(startable)
+    return started
 
 
 class StartRuns(Service):
@@ -55,10 +57,11 @@ class StartRuns(Service):
     def __init__(self, role: Role, versions: Versions) -> None:
         self._role = role
         self._versions = versions
+        self._turn = Turn(DAGS_PER_BATCH)
 
     async def run_once(self) -> bool:
-        dags = await starts.find_startable(self._role.database, DAGS_PER_BATCH)
-        if not dags:
+        dags = await starts.find_startable(self._role.database, DAGS_PER_BATCH, self._turn.after)
+        if self._turn.over(dags):
             return False
         async with self._role.database.transaction() as tx:
             started = await start_startable(tx, self._versions, dags)

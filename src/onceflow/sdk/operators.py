@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from onceflow.model.errors import DagError
@@ -13,6 +14,7 @@ from onceflow.sdk.outcome import Branch, ShortCircuit
 
 if TYPE_CHECKING:
     from onceflow.sdk.context import Context
+    from onceflow.sdk.dag import DAG
     from onceflow.sdk.typed import TaskOptions
 
 
@@ -138,18 +140,47 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
 
 def wanted(function: Callable[..., Any], taken: int, given: Mapping[str, Any], context: Context) -> dict[str, Any]:
     """The context's values that the function names as parameters; all of them if it takes `**kwargs`."""
-    try:
-        parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):  # built in
-        return {}
     found: dict[str, Any] = {}
-    for index, (name, parameter) in enumerate(parameters.items()):
-        if parameter.kind is parameter.VAR_KEYWORD:
-            return {key: value for key, value in context.items() if key not in list(parameters)[:taken]} | found
-        positional = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    parameters = signature_of(function)
+    for index, (name, positional, takes_all) in enumerate(parameters):
+        if takes_all:
+            first = [other for other, _, _ in parameters[:taken]]
+            return {key: value for key, value in context.items() if key not in first} | found
         if name in context and name not in given and not (positional and index < taken):
             found[name] = context[name]
     return found
+
+
+Signature = tuple[tuple[str, bool, bool], ...]
+
+
+def signature_of(function: Callable[..., Any]) -> Signature:
+    """The function's parameters: name, whether it may be given by position, whether it is the `**kwargs`."""
+    if getattr(function, "__hash__", None) is None:
+        return _inspect(function)
+    return _remembered(function)
+
+
+@functools.cache
+def _remembered(function: Callable[..., Any]) -> Signature:
+    return _inspect(function)
+
+
+def _inspect(function: Callable[..., Any]) -> Signature:
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # built in
+        return ()
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return tuple((n, p.kind in positional, p.kind is p.VAR_KEYWORD) for n, p in parameters.items())
+
+
+def learn_signatures(dags: Iterable[DAG]) -> None:
+    """Look at the functions of all tasks now, so that no attempt has to."""
+    for dag in dags:
+        for task in dag.tasks:
+            if isinstance(task, PythonOperator):
+                signature_of(task.python_callable)
 
 
 def drain(generator: Any, context: Context) -> Any:

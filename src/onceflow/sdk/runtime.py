@@ -6,7 +6,6 @@ logical_date, conf, created_at, started_at), dag_id, task_id, map_index, attempt
 
 from __future__ import annotations
 
-import copy
 import signal
 import threading
 import traceback
@@ -112,7 +111,9 @@ def fill_in(task: BaseOperator, run: TaskRun, context: Context) -> None:
 
 def _copy(task: BaseOperator) -> BaseOperator:
     """A copy to fill in, so that the DAG stays as it was written."""
-    return copy.copy(task)
+    made = object.__new__(type(task))
+    made.__dict__.update(vars(task))
+    return made
 
 
 def _seconds(task: BaseOperator) -> float:

@@ -37,9 +37,9 @@ class Consumption:
     explanation: str  # JSON
 
 
-async def find_consumers(database: Database, limit: int) -> list[int]:
-    """Ids of consumers with deliveries that nobody has judged."""
-    return [r["dag_id"] for r in await database.fetch("deliveries/find_consumers", limit)]
+async def find_consumers(database: Database, limit: int, after: int = 0) -> list[int]:
+    """Ids, in order and above `after`, of consumers with deliveries that nobody has judged."""
+    return [r["dag_id"] for r in await database.fetch("deliveries/find_consumers", limit, after)]
 
 
 async def claim(tx: Connection, dags: Sequence[int], limit: int = PENDING_PER_CONSUMER) -> list[Claimed]:

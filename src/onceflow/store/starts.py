@@ -20,9 +20,9 @@ class Startable:
     version: int
 
 
-async def find_startable(database: Database, limit: int) -> list[int]:
-    """Ids of DAGs with queued runs that are below their `max_active_runs`."""
-    return [r["dag_id"] for r in await database.fetch("runs/find_startable", limit)]
+async def find_startable(database: Database, limit: int, after: int = 0) -> list[int]:
+    """Ids, in order and above `after`, of DAGs with queued runs that are below their `max_active_runs`."""
+    return [r["dag_id"] for r in await database.fetch("runs/find_startable", limit, after)]
 
 
 async def claim_startable(tx: Connection, dags: Sequence[int], limit: int = RUNS_PER_DAG) -> list[Startable]:

@@ -21,10 +21,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from onceflow.guest import channel, lifeline
+from onceflow.guest import channel, lifeline, orders
 from onceflow.guest.loader import LoadedFile, load_file, prepare
 from onceflow.sdk.dag import DAG
-from onceflow.sdk.operators import PythonOperator
+from onceflow.sdk.operators import PythonOperator, learn_signatures
 from onceflow.sdk.runtime import Result, describe, execute
 
 Message = dict[str, Any]
@@ -32,64 +32,79 @@ PRACTICE = 20
 
 
 class Template:
-    """Receives orders on a socket, forks for each, and tells which of its children have ended."""
+    """Receives orders on a socket, forks for each, and tells which of its children have ended.
+
+    Its loop touches as little memory as it can: every page it writes to is copied again after each fork.
+    """
 
     def __init__(self, control: socket.socket, fork_for: Callable[[Message, int], None]) -> None:
         self._control = control
         self._fork_for = fork_for
-        self._children: dict[int, Any] = {}
-        self._wake, wake_write = os.pipe()
+        self._children: dict[int, int] = {}
+        self._wake, self._wake_write = os.pipe()
         os.set_blocking(self._wake, False)
-        os.set_blocking(wake_write, False)
-        self._pipes = (self._wake, wake_write)
-        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        os.set_blocking(self._wake_write, False)
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _nothing)
 
     def serve(self) -> NoReturn:
+        control, wake = self._control.fileno(), self._wake
+        poll = select.poll()
+        poll.register(control, select.POLLIN)
+        poll.register(wake, select.POLLIN)
         while True:
-            ready, _, _ = select.select([self._control, self._wake], [], [])
-            if self._wake in ready:
-                self._reap()
-            if self._control in ready:
-                try:
-                    order, descriptor = channel.recv_with_fd(self._control)
-                except (EOFError, ConnectionError):
-                    os._exit(0)
-                self._fork(order, descriptor)
+            for ready, _ in poll.poll():
+                if ready == wake:
+                    self._reap()
+                else:
+                    self._obey()
 
-    def _fork(self, order: Message, descriptor: int) -> None:
+    def _obey(self) -> None:
+        try:
+            number, signum, body, descriptor = orders.receive(self._control)
+        except (EOFError, ConnectionError):
+            os._exit(0)
+        if signum:
+            self._signal(number, signum)
+            return
         parent = os.getpid()
         pid = os.fork()
         if pid:
             os.close(descriptor)
-            self._children[pid] = order["id"]
-            if order["op"] == "run":
-                channel.send(self._control, {"started": order["id"], "pid": pid})
+            self._children[pid] = number
             return
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             lifeline.die_with_parent(parent)
-            self._control.close()
-            for pipe in self._pipes:
-                os.close(pipe)
-            self._fork_for(order, descriptor)
+            for inherited in (self._control.detach(), self._wake, self._wake_write):
+                os.close(inherited)
+            self._fork_for(orders.unpack(body), descriptor)
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(70)
 
+    def _signal(self, number: int, signum: int) -> None:
+        for pid, child in self._children.items():
+            if child == number:
+                try:
+                    os.killpg(pid, signum)
+                except ProcessLookupError:
+                    os.kill(pid, signum)  # it has no session of its own yet
+
     def _reap(self) -> None:
-        try:
-            while os.read(self._wake, 4096):
-                pass
-        except BlockingIOError:
-            pass
+        os.read(self._wake, 4096)
         while self._children:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 return
-            channel.send(self._control, {"ended": self._children.pop(pid), "status": os.waitstatus_to_exitcode(status)})
+            body = b'{"ended":%d,"status":%d}' % (self._children.pop(pid), os.waitstatus_to_exitcode(status))
+            self._control.sendall(len(body).to_bytes(4, "big") + body)
+
+
+def _nothing(*_: object) -> None:
+    """A handler, so that the signal wakes the loop."""
 
 
 def serve_file(order: Message, descriptor: int) -> None:
@@ -103,6 +118,7 @@ def serve_file(order: Message, descriptor: int) -> None:
     if threading.active_count() > 1:
         channel.send(control, {"ready": False, "modules": {}})  # a fork would copy locks that nobody releases
         return
+    learn_signatures(loaded.dags)
     gc.collect()
     gc.freeze()
     template = Template(control, lambda run, fd: run_attempt(loaded, run, fd))

@@ -47,21 +47,14 @@ class Guest:
     since: float = field(default_factory=boot_seconds)
 
     def kill(self, signum: int = signal.SIGKILL) -> None:
-        """Send a signal to the guest's process group, once it has one."""
-        pid = self.pid or (self.template.pids.get(self.task.id) if self.template else None)
-        if pid is None:
-            return
-        try:
-            os.killpg(pid, signum)
-        except ProcessLookupError:
-            self._kill_before_its_session(pid, signum)
-
-    @staticmethod
-    def _kill_before_its_session(pid: int, signum: int) -> None:
-        try:
-            os.kill(pid, signum)
-        except ProcessLookupError:
-            return  # it has ended; its exit code is on the way
+        """Send a signal to the guest and all it started."""
+        if self.template is not None:
+            self.template.signal(self.task.id, signum)
+        elif self.pid is not None:
+            try:
+                os.killpg(self.pid, signum)
+            except ProcessLookupError:
+                return  # it has ended; its exit code is on the way
 
 
 class Guests:
@@ -136,7 +129,7 @@ class Guests:
             return
         ours, theirs = socket.socketpair()
         guest.frames = Frames(ours, lambda m: self._on_message(guest, m), lambda: None)
-        order |= {"op": "run", "id": task.id, "request": self._request(guest), "log": self._log(task)}
+        order |= {"request": self._request(guest), "log": self._log(task)}
         if fresh:
             self._spawn(self._run_fresh(guest, order, theirs))
         else:
@@ -228,8 +221,6 @@ class Guests:
         if guest.timer is not None:
             guest.timer.cancel()
         self._drain(guest)
-        if guest.template is not None and exit_code < 0:
-            guest.template.pids.pop(guest.task.id, None)
         ending = Ending(guest.result, exit_code, guest.ended_by_us)
         self._done(guest, report(guest.task, guest.version.graph, ending))
 

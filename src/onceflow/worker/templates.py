@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from onceflow.config import Settings, child_environment
+from onceflow.guest import orders
 from onceflow.runtime.frames import Frames
 from onceflow.runtime.log import get_logger
 
@@ -33,7 +34,6 @@ class FileTemplate:
 
     def __init__(self, control: socket.socket) -> None:
         self.ready: asyncio.Future[str | dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self.pids: dict[int, int] = {}
         self._modules: dict[str, int] = {}
         self._waiting: dict[int, Ended] = {}
         self._frames = Frames(control, self._on_message, self._on_close)
@@ -49,16 +49,17 @@ class FileTemplate:
     def start(self, task: int, order: dict[str, Any], guest_end: socket.socket, ended: Ended) -> None:
         """Fork a guest for this task; `ended` gets its exit code (negative: the signal)."""
         self._waiting[task] = ended
-        self._frames.send(order, [guest_end.fileno()])
+        self._frames.send_bytes(orders.pack(task, order), [guest_end.fileno()])
+
+    def signal(self, task: int, signum: int) -> None:
+        """Send a signal to this task's guest and all it started; it is known to the template alone."""
+        self._frames.send_bytes(orders.pack_signal(task, signum))
 
     def close(self) -> None:
         self._frames.close()
 
     def _on_message(self, message: dict[str, Any]) -> None:
-        if "started" in message:
-            self.pids[message["started"]] = message["pid"]
-        elif "ended" in message:
-            self.pids.pop(message["ended"], None)
+        if "ended" in message:
             self._waiting.pop(message["ended"])(message["status"])
         elif "failed" in message:
             self.ready.set_result(message["failed"])
@@ -118,7 +119,7 @@ class Templates:
         ours, theirs = socket.socketpair()
         self._count += 1
         assert self._control is not None
-        self._control.send({"op": "template", "id": self._count} | order, [theirs.fileno()])
+        self._control.send_bytes(orders.pack(self._count, order), [theirs.fileno()])
         theirs.close()
         return FileTemplate(ours)
 

@@ -1,6 +1,7 @@
 -- Consumers with deliveries nobody has judged: one index probe per consumer, however much is pending.
 with recursive consumer as (
-  (select y.dag_id from delivery y where y.disposition = 'pending' and not y.judged order by y.dag_id limit 1)
+  (select y.dag_id from delivery y where y.disposition = 'pending' and not y.judged and y.dag_id > $2
+   order by y.dag_id limit 1)
   union all
   select (select y.dag_id from delivery y where y.disposition = 'pending' and not y.judged and y.dag_id > c.dag_id
           order by y.dag_id limit 1)

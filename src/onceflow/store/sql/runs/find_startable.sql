@@ -1,6 +1,6 @@
 -- DAGs with queued runs below their cap: one index probe per DAG that has any queued.
 with recursive waiting as (
-  (select r.dag_id from run r where r.state = 'queued' order by r.dag_id limit 1)
+  (select r.dag_id from run r where r.state = 'queued' and r.dag_id > $2 order by r.dag_id limit 1)
   union all
   select (select r.dag_id from run r where r.state = 'queued' and r.dag_id > w.dag_id order by r.dag_id limit 1)
   from waiting w where w.dag_id is not null
