@@ -233,11 +233,12 @@ async def test_the_share_counts_triggerers_and_what_is_free(database: Database) 
     assert (await watchers.share(database, take_over=True)).free
 
 
-async def test_what_is_no_longer_declared_is_not_renewed(database: Database) -> None:
+async def test_what_is_no_longer_declared_is_to_be_stopped(database: Database) -> None:
     await declare(database, watched("a", "v", "w"), path="a.py")
     v, w = await claim(database, ANNA)
     await declare(database, watched("a", "w"), path="a.py")
-    assert set(await watchers.renew(database, ANNA, [(v.id, 1, True), (w.id, 1, True)], LEASE)) == {w.id}
+    kept = await watchers.renew(database, ANNA, [(v.id, 1, True), (w.id, 1, True)], LEASE)
+    assert kept == {v.id: 0, w.id: 1}, "generation 0: stop it"
     await watchers.release(database, ANNA, [(v.id, 1)])
     assert await claim(database, BERT) == []
 

@@ -45,7 +45,7 @@ class ClaimWatchers(Service):
 
 
 class RenewWatchers(Service):
-    """Renews the leases of exactly the watchers under way; those no longer ours are fenced, edited ones start anew."""
+    """Renews the leases of the watchers under way; those no longer ours are fenced, edited and removed ones stopped."""
 
     name = "renew watchers"
 
@@ -66,13 +66,13 @@ class RenewWatchers(Service):
             self._role.settings.lease_seconds,
         )
         lost = [w for w in held if w.watcher.id not in kept and self._still(w)]
-        edited = [w for w in held if kept.get(w.watcher.id, w.watcher.generation) != w.watcher.generation]
+        changed = [w for w in held if kept.get(w.watcher.id, w.watcher.generation) != w.watcher.generation]
         if lost:
             log.warning("watchers no longer ours", watchers=[w.watcher.name for w in lost])
             self._host.fence([w.watcher.id for w in lost])
             await watchers.release(self._role.database, self._role.id, [(w.watcher.id, w.watcher.term) for w in lost])
-        if edited:
-            await give_up(self._role, self._host, [w.watcher.id for w in edited])
+        if changed:
+            await give_up(self._role, self._host, [w.watcher.id for w in changed])
             self._role.wakeups.notify("watcher")
         return False
 

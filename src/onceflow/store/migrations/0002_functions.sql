@@ -104,7 +104,8 @@ declare locked bigint[];
 begin
   locked := array(select d.id from dag d where d.id = any (p_dags) order by d.id for no key update skip locked);
   return query
-  select d.id, d.version_id, case when not d.active then 'inactive' when d.paused then 'pause' end, x.event_id, a.name
+  select d.id, d.version_id, case when not d.active then 'inactive' when d.paused then 'pause' end, x.event_id,
+         (select a.name from asset a where a.id = x.asset_id)
   from dag d cross join lateral (
     (select y.event_id, y.asset_id from delivery y
      where y.dag_id = d.id and y.disposition = 'pending' and not y.judged and d.schedule_kind <> 'asset:all'
@@ -115,7 +116,7 @@ begin
     union all
     (select y.event_id, y.asset_id from delivery y
      where y.dag_id = d.id and y.disposition = 'pending' and y.judged and d.schedule_kind = 'asset:all')
-  ) x join asset a on a.id = x.asset_id
+  ) x
   where d.id = any (locked) order by d.id, x.event_id;
 end $$;
 

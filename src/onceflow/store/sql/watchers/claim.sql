@@ -12,6 +12,6 @@ with free as materialized (
 )
 update watcher w set owner = $1, term = w.term + 1, claimed_at = clock_timestamp(), claimed_generation = w.generation,
   lease_until = clock_timestamp() + make_interval(secs => $3)
-from (select id from free union all select id from abandoned) c, asset a
-where w.id = c.id and a.id = w.asset_id and (w.owner is null or $4 and w.lease_until < clock_timestamp())
-returning w.id, w.term, w.generation, a.name as asset, w.name, w.classpath, w.kwargs, w.file, w.cursor, w.strikes
+where w.id = any (array(select id from free union all select id from abandoned))
+  and (w.owner is null or $4 and w.lease_until < clock_timestamp())
+returning w.id, w.term, w.generation, (select a.name from asset a where a.id = w.asset_id) as asset, w.name, w.classpath, w.kwargs, w.file, w.cursor, w.strikes
