@@ -100,7 +100,7 @@ HOT = [
     Hot(
         "server/glance", 1, 12, 60, ("delivery_unjudged", "task_unsettled", "dag_due", "run_queued"), lambda _: (True,)
     ),
-    Hot("deliveries/find_consumers", 3, 8, 300, ("delivery_unjudged",), lambda _: (64,)),
+    Hot("deliveries/find_consumers", 3, 8, 300, ("delivery_unjudged",), lambda _: (64, 0)),
     Hot("deliveries/claim", 1, 15, 60, ("delivery_unjudged",), lambda k: ([k["each1"]], 500)),
     Hot("deliveries/claim", 11, 30, 60, ("delivery_unjudged", "delivery_waiting"), lambda k: ([k["all1"]], 500)),
     Hot("deliveries/claim", 1, 15, 60, ("delivery_unjudged",), lambda k: ([k["held"]], 500)),
@@ -111,7 +111,7 @@ HOT = [
         *("runs/create_from_deliveries", 1, 20, 150, ("delivery_pkey", "dag_pkey")),
         lambda k: (OTHER, [k["each1"]], [k["each1"]], ["{}"], [k["each1"]], [1], [49999], [1], [49999], None),
     ),
-    Hot("runs/find_startable", 1, 15, 40, ("run_queued", "run_running"), lambda _: (64,)),
+    Hot("runs/find_startable", 1, 15, 40, ("run_queued", "run_running"), lambda _: (64, 0)),
     Hot("runs/claim_startable", 6, 25, 40, ("run_queued", "run_running"), lambda k: ([k["busy"]], 200)),
     Hot("runs/create_manual", 1, 5, 300, ("dag_dag_id_key",), lambda _: ("busy", None, None, "{}", None)),
     Hot("runs/expire", 0, 5, 70, ("run_deadline",), lambda _: (100, None)),
@@ -124,8 +124,8 @@ HOT = [
     Hot("tasks/finish_if_attempt", 5, 75, 1000, ("task_pkey", "attempt_pkey"), _finish),
     Hot("dags/find_due", 0, 3, 10, ("dag_due",), lambda _: (100, None)),
     Hot("dags/next_due", 1, 3, 10, ("dag_due",), lambda _: ()),
-    Hot("watchers/claim", 5, 20, 200, ("watcher_free", "watcher_lease"), lambda _: (OTHER, 10, 60.0, True)),
-    Hot("watchers/claim", 5, 20, 200, ("watcher_free",), lambda _: (OTHER, 10, 60.0, False)),
+    Hot("watchers/claim", 5, 30, 200, ("watcher_free", "watcher_lease"), lambda _: (OTHER, 10, 60.0, True)),
+    Hot("watchers/claim", 5, 30, 200, ("watcher_free",), lambda _: (OTHER, 10, 60.0, False)),
     Hot("watchers/renew", 3, 250, 200, ("watcher_pkey",), lambda _: (OWNER, [30, 60, 90], [1] * 3, [True] * 3, 60.0)),
     Hot("watchers/release", 0, 250, 200, (), lambda _: (OWNER, [30, 60, 90], [1] * 3)),
     Hot("processes/renew", 0, 3, 10, ("process_pkey",), lambda _: (OTHER, 60.0)),
