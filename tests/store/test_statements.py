@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 import pytest
-from ground import connected
+from ground import Scheduler, connected, dag, declare, each, finish, healthy, record, report
 
 import onceflow
 from onceflow.queries.verify import checks
-from onceflow.store import statements
+from onceflow.store import statements, tasks
 from onceflow.store.database import Database
 from onceflow.store.migrate import FOLDER as MIGRATIONS
 
 CODE = Path(onceflow.__file__).parent
+WORKER = uuid.UUID(int=1)
 FUNCTION = re.compile(r"create function (\w+)\(")
 
 
@@ -88,19 +90,38 @@ async def test_no_delivery_depends_on_its_consumer_s_row(sql: Any) -> None:
     )
 
 
+@pytest.mark.parametrize("pooler", ["none", "session", "transaction"])
 @pytest.mark.parametrize("hot", [True, False])
-async def test_read_committed_is_said_explicitly(database_url: str, hot: bool) -> None:
-    """On a server set to another isolation level, single statements and transactions are READ COMMITTED still."""
+async def test_read_committed_is_said_explicitly(database_url: str, hot: bool, pooler: str) -> None:
+    """On a server set to another isolation level, single statements and transactions are READ COMMITTED still.
+
+    A pooler by transactions keeps no settings of ours: there a single statement has a transaction that says it.
+    """
     admin = await asyncpg.connect(database_url)
     name = await admin.fetchval("select current_database()")
     await admin.execute(f"alter database {name} set default_transaction_isolation = 'serializable'")
     await admin.close()
-    async with await Database.connect(database_url, hot=hot) as database:
-        async with database._acquire() as raw:
-            assert await raw.fetchval("select current_setting('transaction_isolation')") == "read committed"
-            assert await raw.fetchval("select current_setting('default_transaction_isolation')") == "read committed"
+    level = "select current_setting('transaction_isolation')"
+    async with await Database.connect(database_url, hot=hot, pooler=pooler) as database:
+        async with database._alone() as raw:
+            assert await raw.fetchval(level) == "read committed"
         async with database.transaction() as tx:
-            assert await tx._raw.fetchval("select current_setting('transaction_isolation')") == "read committed"
+            assert await tx._raw.fetchval(level) == "read committed"
+
+
+async def test_everything_works_through_a_pooler_by_transactions(database_url: str) -> None:
+    """Without session settings and prepared statements that last: record, judge, start, claim, finish."""
+    async with await Database.connect(database_url, pooler="transaction") as database:
+        await declare(database, "a", dag("d", each("a")))
+        await record(database, "a", "a")
+        scheduler = Scheduler(database)
+        await scheduler.settle()
+        for _ in range(2):
+            [task] = await tasks.claim(database, WORKER, 1, 60.0)
+            assert await finish(database, WORKER, report(task)) == ["finished"]
+        await scheduler.settle()
+        counted = await healthy(database)
+        assert counted["by_disposition"] == {"started": 2}
 
 
 def _code(text: str) -> str:

@@ -65,8 +65,9 @@ class Connection:
 class Database:
     """A pool of connections to the one PostgreSQL. Use `Database.connect`."""
 
-    def __init__(self, pool: Any, url: str) -> None:
+    def __init__(self, pool: Any, url: str, *, settings_last: bool = True) -> None:
         self._pool = pool
+        self._settings_last = settings_last
         self.url = url
 
     @classmethod
@@ -106,7 +107,7 @@ class Database:
                 where=public_address(url),
                 remedy=f"use PostgreSQL {OLDEST_SERVER} or newer",
             )
-        return cls(pool, url)
+        return cls(pool, url, settings_last=pooler != "transaction")
 
     async def close(self) -> None:
         try:
@@ -128,22 +129,22 @@ class Database:
 
     async def fetch(self, name: str, *args: Any) -> list[Record]:
         sql = statements.text(name)
-        async with self._acquire() as raw:
+        async with self._alone() as raw:
             return await raw.fetch(sql, *args)
 
     async def fetchrow(self, name: str, *args: Any) -> Record | None:
         sql = statements.text(name)
-        async with self._acquire() as raw:
+        async with self._alone() as raw:
             return await raw.fetchrow(sql, *args)
 
     async def fetchval(self, name: str, *args: Any) -> Any:
         sql = statements.text(name)
-        async with self._acquire() as raw:
+        async with self._alone() as raw:
             return await raw.fetchval(sql, *args)
 
     async def execute(self, name: str, *args: Any) -> str:
         sql = statements.text(name)
-        async with self._acquire() as raw:
+        async with self._alone() as raw:
             return await raw.execute(sql, *args)
 
     @asynccontextmanager
@@ -152,6 +153,16 @@ class Database:
         sql = statements.text(name)
         async with self._acquire() as raw, raw.transaction(isolation="read_committed", readonly=True):
             yield raw.cursor(sql, *args, prefetch=prefetch)
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[Any]:
+        """A connection for a single statement, which is READ COMMITTED too: by the session's settings, if they last."""
+        async with self._acquire() as raw:
+            if self._settings_last:
+                yield raw
+            else:
+                async with raw.transaction(isolation="read_committed"):
+                    yield raw
 
     @asynccontextmanager
     async def _acquire(self) -> AsyncIterator[Any]:
