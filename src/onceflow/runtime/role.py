@@ -32,6 +32,7 @@ from onceflow.store.migrate import wait_until_ready
 
 LEASE_LOST, UNUSABLE = 4, 5
 CONNECTIONS = 3
+TURN_SECONDS = 0.004
 OWNERS = frozenset({"triggerer", "worker"})
 """Roles that own something outside the database, so that they must end when their lease ran out by their own clock."""
 
@@ -113,10 +114,14 @@ async def _serve(role: Role, build: Build) -> int:
 
 
 async def _run_duty(duty: Service | Background, role: Role) -> None:
-    if isinstance(duty, Background):
-        await duty.run(role.stop)
-    else:
-        await run_service(duty, role.wakeups, role.stop)
+    try:
+        if isinstance(duty, Background):
+            await duty.run(role.stop)
+        else:
+            await run_service(duty, role.wakeups, role.stop)
+    except BaseException:
+        _stop(role)  # the others are cancelled now; one that misses it ends all the same
+        raise
 
 
 def _stop(role: Role) -> None:
@@ -152,18 +157,22 @@ class Heartbeat(Background):
         role = self._role
         try:
             async with asyncio.timeout(role.settings.lease_seconds):
-                alive = await processes.renew(role.database, role.id, role.settings.lease_seconds)
+                rank = await processes.renew(role.database, role.id, role.settings.lease_seconds)
         except Exception as error:
             if not is_transient(error):
                 raise
             role.steady_since = boot_seconds()
             log.warning("lease not renewed", error=str(error))
             return
-        if not alive:
+        if rank is None:
             raise FencedError("declared dead by another process")
         if sent > role.valid_until:
             role.steady_since = boot_seconds()
         role.valid_until = sent + role.settings.lease_seconds
+        if (
+            role.kind == "scheduler"
+        ):  # all of them hear of new work at once; one after the other they do not race for it
+            role.wakeups.patience = rank * TURN_SECONDS
 
 
 class ParentWatch(Background):
@@ -194,7 +203,8 @@ class ParentWatch(Background):
 
 async def _stopped_within(stop: asyncio.Event, seconds: float) -> bool:
     try:
-        await asyncio.wait_for(stop.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await stop.wait()
     except TimeoutError:
         return False
     return True

@@ -39,10 +39,15 @@ class Service(ABC):
     pace: float = 0.0
     rest: float = 0.002
     contended: bool = False
+    more: bool = True
 
     @abstractmethod
     async def run_once(self) -> bool:
-        """Do one batch of work; returns whether there was any. Sets `contended` if there was some, but locked."""
+        """Do one batch of work; returns whether there was any.
+
+        Sets `contended` if there was some, but locked, and `more` to False if the batch was all there was: then the
+        next look can wait for the wake-up that tells of more.
+        """
 
 
 class Background(ABC):
@@ -61,7 +66,7 @@ async def run_service(service: Service, wakeups: Wakeups, stop: asyncio.Event) -
     while not stop.is_set():
         wake.clear()
         begin = boot_seconds()
-        service.contended = False
+        service.contended, service.more = False, True
         try:
             did_work = await service.run_once()
         except Exception as error:
@@ -76,7 +81,8 @@ async def run_service(service: Service, wakeups: Wakeups, stop: asyncio.Event) -
             pace = service.pace * (2 if busy else 1)
             look, busy = 0, True
             await asyncio.sleep(max(0.0, begin + pace - boot_seconds()))
-            continue
+            if service.more or wake.is_set():
+                continue
         busy = False
         if service.contended and look < len(LOOKS):
             await _wait_for(wake, stop, LOOKS[look])
@@ -103,7 +109,8 @@ async def _wait_for(wake: asyncio.Event, stop: asyncio.Event, seconds: float) ->
     if stop.is_set():
         return True
     try:
-        await asyncio.wait_for(wake.wait(), seconds)
+        async with asyncio.timeout(seconds):  # not wait_for: in Python 3.11 it swallows a cancellation now and then
+            await wake.wait()
     except TimeoutError:
         return False
     return True

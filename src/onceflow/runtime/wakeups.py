@@ -17,10 +17,13 @@ class Wakeups:
         self._waiting: dict[str, list[asyncio.Event]] = defaultdict(list)
         self._all: list[asyncio.Event] = []
         self._bell: Bell | None = None
+        self._put_off: set[str] = set()
+        self.patience = 0.0
+        """Seconds to wait after another process's notification, so that one that is first has had its turn."""
 
     def connect(self, url: str, process: UUID, *, lease_seconds: float, kind: str) -> Bell:
         """The connection to other processes; the caller runs it."""
-        self._bell = Bell(url, str(process), self._wake, lease_seconds=lease_seconds, kind=kind)
+        self._bell = Bell(url, str(process), self._hear, lease_seconds=lease_seconds, kind=kind)
         return self._bell
 
     def subscribe(self, topics: Iterable[str]) -> asyncio.Event:
@@ -46,6 +49,17 @@ class Wakeups:
         """Wake every service of this process, for instance to stop."""
         for event in self._all:
             event.set()
+
+    def _hear(self, topic: str) -> None:
+        if not self.patience:
+            self._wake(topic)
+        elif topic not in self._put_off:
+            self._put_off.add(topic)
+            asyncio.get_running_loop().call_later(self.patience, self._wake_put_off, topic)
+
+    def _wake_put_off(self, topic: str) -> None:
+        self._put_off.discard(topic)
+        self._wake(topic)
 
     def _wake(self, topic: str) -> None:
         for event in self._waiting.get(topic, ()):

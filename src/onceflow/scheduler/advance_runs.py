@@ -30,8 +30,8 @@ class AdvanceRuns(Service):
             return False
         async with self._role.database.transaction() as tx:
             claimed = await tasks.claim_of_runs(tx, runs)
+            self.contended, self.more = len(claimed) < len(runs), len(runs) == tasks.RUNS_PER_BATCH
             if not claimed:
-                self.contended = True
                 return False
             versions = await self._versions.read(tx, {r.version for r in claimed})
             claimed = [r for r in claimed if r.version in versions]

@@ -16,7 +16,7 @@ from onceflow.runtime.service import SELDOM, Service
 from onceflow.scheduler.start_runs import start_startable
 from onceflow.scheduler.turn import Turn
 from onceflow.store import deliveries
-from onceflow.store.deliveries import Claimed, Consumption
+from onceflow.store.deliveries import PENDING_PER_CONSUMER, Claimed, Consumption
 from onceflow.store.versions import Version, Versions
 
 CONSUMERS_PER_BATCH = 64
@@ -72,9 +72,12 @@ class CreateAssetRuns(Service):
             return False
         async with self._role.database.transaction() as tx:
             claimed = await deliveries.claim(tx, consumers)
+            self.contended = len(claimed) < len(consumers)
             if not claimed:
-                self.contended = True
                 return False
+            self.more = len(consumers) == CONSUMERS_PER_BATCH or any(
+                len(c.pending) >= PENDING_PER_CONSUMER for c in claimed
+            )
             versions = await self._versions.read(tx, {c.version for c in claimed if c.version})
             judged = judge_all(claimed, versions, self._versions.unreadable)
             await deliveries.hold(tx, judged.held)

@@ -65,8 +65,9 @@ class StartRuns(Service):
             return False
         async with self._role.database.transaction() as tx:
             started = await start_startable(tx, self._versions, dags)
+        self.contended = not started
+        self.more = len(dags) == DAGS_PER_BATCH or started >= starts.RUNS_PER_DAG
         if not started:
-            self.contended = True
             return False
         notify_queued(self._role.wakeups)
         return True

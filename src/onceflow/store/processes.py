@@ -24,9 +24,12 @@ async def register(database: Database, process: UUID, kind: str, lease_seconds: 
     )
 
 
-async def renew(database: Database, process: UUID, lease_seconds: float) -> bool:
-    """Renew the lease; False when the process was declared dead meanwhile and has to stop."""
-    return await database.fetchrow("processes/renew", process, lease_seconds) is not None
+async def renew(database: Database, process: UUID, lease_seconds: float) -> int | None:
+    """Renew the lease; None when the process was declared dead meanwhile and has to stop.
+
+    Otherwise its rank among the living of its kind, from 0: no right of any sort, only a hint for who looks first.
+    """
+    return await database.fetchval("processes/renew", process, lease_seconds)
 
 
 async def stop(database: Database, process: UUID) -> None:

@@ -25,6 +25,8 @@ class ClaimTasks(Service):
         if free <= 0 or self._role.stop.is_set():
             return False
         claimed = await self._executor.claim(free)
+        self.more = False
+        self._guests.saturated = len(claimed) == free
         if not claimed:
             return False
         versions = await self._versions.read(self._role.database, {t.version for t in claimed})

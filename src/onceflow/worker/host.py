@@ -67,6 +67,8 @@ class Guests:
         self._group: asyncio.TaskGroup | None = None
         self.running: dict[int, Guest] = {}
         self.reports: list[Report] = []
+        self.saturated = False
+        """All slots were taken at the last claim: more tasks may be waiting for the next free one."""
 
     @property
     def free(self) -> int:
@@ -241,7 +243,7 @@ class Guests:
             log.warning("attempt was no longer ours", task=guest.task.id, attempt=guest.task.attempt)
         else:
             self.reports.append(finished)
-        self._role.wakeups.wake("finished", "task")
+        self._role.wakeups.wake("finished", *(["task"] if self.saturated else []))
 
 
 def _time(value: Any) -> str | None:

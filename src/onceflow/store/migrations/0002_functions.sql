@@ -287,7 +287,7 @@ begin
   update run r set state = 'running', version_id = p_version, started_at = now_,
     source_hash = (select d.source_hash from dag d where d.id = r.dag_id),
     deadline_at = now_ + make_interval(secs => p_timeout_seconds)
-  where r.id = any (p_runs) and r.state = 'queued';
+  where r.id = any (p_runs) and r.started_at is null; -- queued, without the index of all that are
   get diagnostics started = row_count;
   if started <> cardinality(p_runs) then
     raise exception '% of % runs were queued', started, cardinality(p_runs) using errcode = 'OF002';
@@ -378,7 +378,8 @@ begin
     select d.id from dag d
     where d.id = any (locked) and d.active and not d.paused and d.schedule_kind = 'continuous'
       and coalesce(d.next_slot_at, '-infinity') <= now_
-      and not exists (select 1 from run r where r.dag_id = d.id and r.state in ('queued', 'running')));
+      and not exists (select 1 from run r where r.dag_id = d.id and r.state = 'queued')
+      and not exists (select 1 from run r where r.dag_id = d.id and r.state = 'running'));
   return query select create_timed_runs(p_process, locked, array_fill(now_, array[cardinality(locked)]), now_);
 end $$;
 
