@@ -50,6 +50,11 @@ select 13, 'b' || n, 'manual', 'running', n, 13, '{}', clock_timestamp(), clock_
 insert into run (dag_id, run_id, run_type, ordinal, version_id, created_by)
 select 13, 'q' || n, 'manual', n, 13, '{}' from generate_series(11, 30) n;
 update dag set ordinal = 100000 where id <= 13;
+insert into run (dag_id, run_id, run_type, state, ordinal, logical_date, version_id, created_by, started_at, finished_at)
+select d.id, 'c' || n, 'scheduled', 'success', n, '2026-01-01'::timestamptz + n * interval '1 s', d.version_id, '{}', clock_timestamp(),
+       clock_timestamp()
+from (select * from dag where schedule_kind = 'continuous' order by id limit 1) d, generate_series(1, 5000) n;
+update dag set ordinal = 5000 where id in (select dag_id from run where run_id = 'c1');
 insert into task (run_id, task_no, task_id, state, attempt, owner, token, lease_until)
 select r.id, n, 'r' || n, 'running', 1, '00000000-0000-0000-0000-000000000001', gen_random_uuid(), clock_timestamp() + interval '1 h'
 from run r, generate_series(0, 4) n where r.state = 'running';

@@ -11,6 +11,7 @@ import shutil
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from onceflow.store.migrate import migrate
 
 HISTORY = Path(__file__).with_name("history.sql").read_text(encoding="utf-8")
 OWNER, OTHER = uuid.UUID(int=1), uuid.UUID(int=9)
+SLOT = datetime(2030, 1, 1, tzinfo=UTC)
 SEEN = [uuid.UUID(int=n) for n in range(100, 110)]
 LARGE = ("delivery", "task", "run", "event", "attempt", "watcher", "asset", "dag", "process")
 SMALL = {"asset_declaration", "dag_file", "migration", "subscription"}
@@ -122,6 +124,23 @@ HOT = [
     Hot("tasks/rescue", 0, 5, 40, ("task_lease",), lambda _: (500, 3, True, None)),
     Hot("tasks/renew", 5, 15, 200, ("task_pkey",), _renew),
     Hot("tasks/finish_if_attempt", 5, 75, 1000, ("task_pkey", "attempt_pkey"), _finish),
+    Hot(
+        *("runs/start", 1, 20, 400, ("run_pkey",)),
+        lambda k: (
+            *(k["queued"], k["busy"], None, [0, 1], ["a", "b"], ["queued", "waiting"], [1] * 2, ["local"] * 2),
+            *(["default"] * 2, None),
+        ),
+    ),
+    Hot(
+        *("tasks/advance", 1, 30, 300, ("task_pkey", "run_pkey")),
+        lambda k: (k["ended"][:1], ["success"], ["success"], k["ended"], [1], ["success"], None),
+    ),
+    Hot("dags/claim_due", 0, 10, 30, ("dag_pkey",), lambda _: ([20, 30, 40], None)),
+    Hot(
+        *("runs/create_timed", 2, 15, 150, ("dag_pkey", "run_slot")),
+        lambda _: (OTHER, [20, 30], [SLOT, SLOT], None),
+    ),
+    Hot("runs/create_continuous", 1, 20, 150, ("dag_pkey", "run_running"), lambda k: (OTHER, [k["endless"]], None)),
     Hot("dags/find_due", 0, 3, 10, ("dag_due",), lambda _: (100, None)),
     Hot("dags/next_due", 1, 3, 10, ("dag_due",), lambda _: ()),
     Hot("watchers/claim", 5, 30, 200, ("watcher_free", "watcher_lease"), lambda _: (OTHER, 10, 60.0, True)),
@@ -200,5 +219,8 @@ async def known(sql: Any) -> dict[str, Any]:
     """Ids of what the history names."""
     found: dict[str, Any] = dict(await sql.fetch("select dag_id, id from dag where id <= 13"))
     tasks = await sql.fetch("select id, attempt, token from task where state = 'running' order by id limit 5")
+    found["endless"] = await sql.fetchval("select min(id) from dag where schedule_kind = 'continuous'")
+    found["queued"] = [await sql.fetchval("select min(id) from run where state = 'queued'")]
+    found["ended"] = [r["id"] for r in await sql.fetch("select id from task where not settled order by id")]
     found["running"] = tuple([t[i] for t in tasks] for i in range(3))
     return found
