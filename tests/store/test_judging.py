@@ -189,6 +189,21 @@ async def test_a_judge_frozen_in_its_transaction_is_cut_off(database_url: str) -
         assert (await healthy(database))["runs"] == 1
 
 
+async def test_a_judge_frozen_behind_a_pooler_by_transactions_is_cut_off_too(database_url: str) -> None:
+    """The timeouts are set in each transaction, as no session keeps them."""
+    frozen = await Database.connect(database_url, pooler="transaction", lease_seconds=1.0)
+    async with frozen, pool(database_url) as database:
+        await declare(database, "a", dag("d", each("a")))
+        await record(database, "a")
+        judge = Scheduler(database).judge
+        with pytest.raises((asyncpg.PostgresError, OnceflowError)):
+            async with frozen.transaction() as tx:
+                assert len(await deliveries.claim(tx, [1])) == 1
+                assert not await judge.run_once()
+                await eventually(judge.run_once, why="the frozen judge's lock is freed")
+        assert (await healthy(database))["runs"] == 1
+
+
 async def consume(database: Database, *groups: Group, now: datetime | None = None) -> list[int]:
     async with database.transaction() as tx:
         return await deliveries.consume(tx, PROCESS, [Consumption(1, 1, groups, "{}")], now)

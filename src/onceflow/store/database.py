@@ -7,7 +7,7 @@ NOTIFY have a connection of their own (`store/notify.py`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -65,9 +65,9 @@ class Connection:
 class Database:
     """A pool of connections to the one PostgreSQL. Use `Database.connect`."""
 
-    def __init__(self, pool: Any, url: str, *, settings_last: bool = True) -> None:
+    def __init__(self, pool: Any, url: str, local: Mapping[str, str] | None = None) -> None:
         self._pool = pool
-        self._settings_last = settings_last
+        self._local = local or {}  # settings that each transaction needs to be told anew
         self.url = url
 
     @classmethod
@@ -107,7 +107,8 @@ class Database:
                 where=public_address(url),
                 remedy=f"use PostgreSQL {OLDEST_SERVER} or newer",
             )
-        return cls(pool, url, settings_last=pooler != "transaction")
+        local = server_settings(kind, lease_seconds, hot=hot) if pooler == "transaction" else {}
+        return cls(pool, url, local)
 
     async def close(self) -> None:
         try:
@@ -124,7 +125,7 @@ class Database:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
         """A READ COMMITTED transaction. No user code and no other await than statements inside."""
-        async with self._acquire() as raw, raw.transaction(isolation="read_committed"):
+        async with self._acquire() as raw, self._begun(raw):
             yield Connection(raw)
 
     async def fetch(self, name: str, *args: Any) -> list[Record]:
@@ -158,11 +159,18 @@ class Database:
     async def _alone(self) -> AsyncIterator[Any]:
         """A connection for a single statement, which is READ COMMITTED too: by the session's settings, if they last."""
         async with self._acquire() as raw:
-            if self._settings_last:
-                yield raw
-            else:
-                async with raw.transaction(isolation="read_committed"):
+            if self._local:
+                async with self._begun(raw):
                     yield raw
+            else:
+                yield raw
+
+    @asynccontextmanager
+    async def _begun(self, raw: Any) -> AsyncIterator[None]:
+        async with raw.transaction(isolation="read_committed"):
+            if self._local:
+                await raw.execute(statements.text("server/set_local"), list(self._local), list(self._local.values()))
+            yield
 
     @asynccontextmanager
     async def _acquire(self) -> AsyncIterator[Any]:
@@ -185,9 +193,14 @@ async def _leave_as_is(_connection: object) -> None:
 
 
 def session_options(kind: str, lease_seconds: float, pooler: str, *, hot: bool) -> dict[str, Any]:
-    """Arguments for a connection: timeouts that free a frozen client's locks within half a lease."""
+    """Arguments for a connection. A pooler by transactions keeps neither statements nor settings."""
     if pooler == "transaction":
         return {"statement_cache_size": 0}
+    return {"server_settings": server_settings(kind, lease_seconds, hot=hot)}
+
+
+def server_settings(kind: str, lease_seconds: float, *, hot: bool) -> dict[str, str]:
+    """Timeouts that free a frozen client's locks within half a lease, and how statements are planned."""
     milliseconds = int(lease_seconds * 500)
     settings = {
         "application_name": kind,
@@ -204,7 +217,7 @@ def session_options(kind: str, lease_seconds: float, pooler: str, *, hot: bool) 
             "lock_timeout": str(milliseconds),
             "statement_timeout": "60000",
         }
-    return {"server_settings": settings}
+    return settings
 
 
 def translate(error: asyncpg.PostgresError) -> Exception:
