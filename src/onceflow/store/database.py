@@ -85,13 +85,21 @@ class Database:
 
         Raises UnreachableError when the server does not answer, UnsupportedError when it is older than 15.
         """
+        settings = server_settings(kind, lease_seconds, hot=hot)
+
+        async def begin(connection: Any) -> None:
+            if pooler == "session":
+                await set_all(connection, settings, local=False)
+            if hot and pooler != "transaction":
+                await _learn_types(connection)
+
         try:
             pool = await asyncpg.create_pool(
                 url,
                 min_size=0 if pooler != "none" else 1,
                 max_size=max_size,
                 max_inactive_connection_lifetime=15.0,
-                init=_learn_types if hot else None,
+                init=begin,
                 timeout=5.0,
                 reset=_leave_as_is,
                 **session_options(kind, lease_seconds, pooler, hot=hot),
@@ -107,8 +115,7 @@ class Database:
                 where=public_address(url),
                 remedy=f"use PostgreSQL {OLDEST_SERVER} or newer",
             )
-        local = server_settings(kind, lease_seconds, hot=hot) if pooler == "transaction" else {}
-        return cls(pool, url, local)
+        return cls(pool, url, settings if pooler == "transaction" else None)
 
     async def close(self) -> None:
         try:
@@ -169,7 +176,7 @@ class Database:
     async def _begun(self, raw: Any) -> AsyncIterator[None]:
         async with raw.transaction(isolation="read_committed"):
             if self._local:
-                await raw.execute(statements.text("server/set_local"), list(self._local), list(self._local.values()))
+                await set_all(raw, self._local, local=True)
             yield
 
     @asynccontextmanager
@@ -193,10 +200,18 @@ async def _leave_as_is(_connection: object) -> None:
 
 
 def session_options(kind: str, lease_seconds: float, pooler: str, *, hot: bool) -> dict[str, Any]:
-    """Arguments for a connection. A pooler by transactions keeps neither statements nor settings."""
+    """Arguments for a connection. A pooler refuses settings at its start, and one by transactions keeps no statements.
+
+    There they are set when it is open, or in each transaction.
+    """
     if pooler == "transaction":
         return {"statement_cache_size": 0}
-    return {"server_settings": server_settings(kind, lease_seconds, hot=hot)}
+    return {} if pooler == "session" else {"server_settings": server_settings(kind, lease_seconds, hot=hot)}
+
+
+async def set_all(connection: Any, settings: Mapping[str, str], *, local: bool) -> None:
+    """Make settings, for the session or for the present transaction."""
+    await connection.execute(statements.text("server/set"), list(settings), list(settings.values()), local)
 
 
 def server_settings(kind: str, lease_seconds: float, *, hot: bool) -> dict[str, str]:

@@ -13,7 +13,7 @@ import asyncpg
 
 from onceflow.model.clock import boot_seconds
 from onceflow.store import statements
-from onceflow.store.database import Database, session_options
+from onceflow.store.database import Database, server_settings, set_all
 
 TOPICS = ("delivery", "run", "finish", "task", "watcher", "dag")
 PREFIX = "onceflow_"
@@ -32,7 +32,7 @@ class Bell:
         self._url = url
         self._sender = sender
         self._heard = heard
-        self._options = session_options(f"{kind} wake-ups", lease_seconds, "none", hot=False)
+        self._settings = server_settings(f"{kind} wake-ups", lease_seconds, hot=False)
         self._due: set[str] = set()
         self._rung: dict[str, float] = {}
         self._ring = asyncio.Event()
@@ -51,8 +51,9 @@ class Bell:
                 await _pause(stop, 1.0)
 
     async def _connected(self, stop: asyncio.Event) -> None:
-        connection = await asyncpg.connect(self._url, timeout=5, **self._options)
+        connection = await asyncpg.connect(self._url, timeout=5)
         try:
+            await set_all(connection, self._settings, local=False)
             for topic in TOPICS:
                 await connection.add_listener(PREFIX + topic, self._on_notification)
             for topic in TOPICS:

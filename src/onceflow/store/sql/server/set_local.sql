@@ -1,2 +1,0 @@
--- Settings for this transaction alone: behind a pooler by transactions the session is somebody else's afterwards.
-select set_config(u.name, u.value, true) from unnest($1::text[], $2::text[]) as u (name, value)
