@@ -36,6 +36,12 @@ fmt: $(STAMP) ## format the code
 	$(BIN)/ruff check --fix --exit-zero -q .
 	$(BIN)/ruff format .
 
+model: ## check the protocol's model exhaustively
+	$(PYTHON) models/check.py $(ARGS)
+
+model-%: # one check by its name, such as model-NO_FENCE: without this guard a fault has to be found
+	$(PYTHON) models/check.py $* $(ARGS)
+
 bench: $(STAMP) ## measure, and print our figures beside their limits
 	$(BIN)/python -m benchmarks $(ARGS)
 
@@ -46,5 +52,5 @@ lock: ## renew requirements.lock from pyproject.toml (needs uv)
 	UV_PYTHON_DOWNLOADS=never uv export -q --format requirements-txt --no-emit-project --no-header --all-extras -o requirements.lock
 	rm -f uv.lock
 
-.PHONY: help install run test check fmt bench docs lock
+.PHONY: help install run test check fmt model bench docs lock
 .DEFAULT_GOAL := help
