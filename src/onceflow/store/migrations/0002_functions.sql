@@ -229,7 +229,7 @@ create function finish_attempts(
   p_event_task int[], p_event_asset bigint[], p_event_sighting uuid[], p_event_hash uuid[], p_event_key text[],
   p_event_extra text[], p_event_source text[], p_now timestamptz default null
 ) returns table (n int, status text) language plpgsql as $$
-declare now_ timestamptz; valid bigint[]; live int[];
+declare now_ timestamptz; valid int[]; live int[];
 begin
   -- assets first, task last; the events of an attempt are recorded only once its task is known to be ours. Who skips other
   -- tasks needs their run, as everybody does who changes several tasks of one run.
@@ -237,12 +237,13 @@ begin
   perform 1 from run r where r.id in (
     select t.run_id from unnest(p_task, p_skip) as u (id, skip) join task t on t.id = u.id where u.skip is not null)
   order by r.id for no key update;
+  -- The indexes of the reports that are ours to make, not their tasks: a batch may hold a late report of an earlier attempt, too.
   valid := array(
-    select t.id from task t join unnest(p_task, p_attempt, p_token) as u (id, attempt, token) on t.id = u.id
+    select u.n::int from task t join unnest(p_task, p_attempt, p_token) with ordinality as u (id, attempt, token, n) on t.id = u.id
     where t.attempt = u.attempt and t.token = u.token and t.owner = p_worker -- owned, so it is running
     order by t.id for no key update of t);
   now_ := coalesce(p_now, clock_timestamp());
-  live := array(select u.n::int from unnest(p_event_task) with ordinality as u (task, n) where p_task[u.task] = any (valid) order by u.n);
+  live := array(select u.n::int from unnest(p_event_task) with ordinality as u (task, n) where u.task = any (valid) order by u.n);
   if cardinality(live) > 0 then
     perform record_events(
       array(select p_event_asset[i] from unnest(live) i), array(select p_event_sighting[i] from unnest(live) i),
@@ -251,27 +252,28 @@ begin
   end if;
   insert into xcom as x (run_id, task_id, map_index, key, value, attempt, stored_at)
   select t.run_id, t.task_id, t.map_index, 'return_value', u.value::json, u.attempt, now_
-  from unnest(p_task, p_attempt, p_value) as u (id, attempt, value) join task t on t.id = u.id
-  where u.value is not null and u.id = any (valid) order by t.id
+  from unnest(p_task, p_attempt, p_value) with ordinality as u (id, attempt, value, n) join task t on t.id = u.id
+  where u.value is not null and u.n = any (valid) order by t.id
   on conflict (run_id, task_id, map_index, key) do update
   set value = excluded.value, attempt = excluded.attempt, stored_at = excluded.stored_at;
   update attempt a set finished_at = now_, outcome = u.outcome, exit_code = u.exit_code, error = u.error::json
-  from unnest(p_task, p_attempt, p_outcome, p_exit_code, p_error) as u (id, attempt, outcome, exit_code, error)
-  where a.task_id = u.id and a.number = u.attempt and u.id = any (valid);
+  from unnest(p_task, p_attempt, p_outcome, p_exit_code, p_error) with ordinality
+    as u (id, attempt, outcome, exit_code, error, n)
+  where a.task_id = u.id and a.number = u.attempt and u.n = any (valid);
   update task t
   set state = u.state, settled = u.state in ('up_for_retry', 'queued'), owner = null, lease_until = null,
       failures = t.failures + case when u.outcome in ('failed', 'timed_out', 'killed', 'crashed') then 1 else 0 end,
       retry_at = case when u.state = 'up_for_retry' then now_ + make_interval(secs => u.retry_seconds) end,
       finished_at = now_
-  from unnest(p_task, p_state, p_outcome, p_retry_seconds) as u (id, state, outcome, retry_seconds)
-  where t.id = u.id and u.id = any (valid);
+  from unnest(p_task, p_state, p_outcome, p_retry_seconds) with ordinality as u (id, state, outcome, retry_seconds, n)
+  where t.id = u.id and u.n = any (valid);
   update task t set state = 'skipped', settled = false, finished_at = now_
-  from unnest(p_task, p_skip) as u (id, skip)
+  from unnest(p_task, p_skip) with ordinality as u (id, skip, n)
   join task done on done.id = u.id
-  where u.skip is not null and u.id = any (valid) and t.run_id = done.run_id and t.state in ('waiting', 'ready')
+  where u.skip is not null and u.n = any (valid) and t.run_id = done.run_id and t.state in ('waiting', 'ready')
     and t.task_id in (select json_array_elements_text(u.skip::json));
   return query
-  select u.n::int, case when u.id = any (valid) then 'finished' when a.outcome = u.outcome then 'repeated' else 'fenced' end
+  select u.n::int, case when u.n = any (valid) then 'finished' when a.outcome = u.outcome then 'repeated' else 'fenced' end
   from unnest(p_task, p_attempt, p_token, p_outcome) with ordinality as u (id, attempt, token, outcome, n)
   left join attempt a on a.task_id = u.id and a.number = u.attempt and a.token = u.token order by u.n;
 end $$;
