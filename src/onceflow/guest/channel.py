@@ -12,13 +12,14 @@ from typing import Any
 
 from onceflow.model.errors import GuestError
 
+ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 LIMIT = 64 * 1024 * 1024
 Pipe = int | socket.socket
 
 
 def pack(message: Any) -> bytes:
     """A message as bytes. Raises GuestError if it is longer than LIMIT."""
-    body = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+    body = ENCODER.encode(message).encode()
     if len(body) > LIMIT:
         raise GuestError(f"a message of {len(body)} bytes", remedy=f"at most {LIMIT} bytes are allowed")
     return len(body).to_bytes(4, "big") + body

@@ -19,6 +19,7 @@ from onceflow.store.database import is_transient
 
 LOOKS = (0.003, 0.010, 0.030)
 LONGEST_BACK_OFF = 10.0
+BUSY_PACE = 5
 SELDOM = 60.0
 """Poll of a service that something else wakes as often as it needs to look."""
 
@@ -29,8 +30,9 @@ class Service(ABC):
     """A duty of a process.
 
     `poll` is the longest sleep in seconds; `topics` are what wakes it earlier. `pace` is the shortest time in seconds
-    from the begin of one batch of work to the next, twice that when there is always more: under load batches grow
-    instead of their number. `rest` is the shortest time from a look that found nothing to the next.
+    from the begin of one batch of work to the next; while there is always more it grows to BUSY_PACE times that, so
+    that under load batches grow instead of their number. `rest` is the shortest time from a look that found nothing
+    to the next.
     """
 
     name: str
@@ -62,7 +64,7 @@ class Background(ABC):
 async def run_service(service: Service, wakeups: Wakeups, stop: asyncio.Event) -> None:
     """Run the service until `stop`. An error is logged and backed off; it never ends the loop."""
     wake = wakeups.subscribe(service.topics)
-    look, failures, busy = 0, 0, False
+    look, failures, busy = 0, 0, 0
     while not stop.is_set():
         wake.clear()
         begin = boot_seconds()
@@ -78,12 +80,12 @@ async def run_service(service: Service, wakeups: Wakeups, stop: asyncio.Event) -
             continue
         failures = 0
         if did_work:
-            pace = service.pace * (2 if busy else 1)
-            look, busy = 0, True
+            busy = min(busy + 1, BUSY_PACE)
+            pace, look = service.pace * busy, 0
             await asyncio.sleep(max(0.0, begin + pace - boot_seconds()))
             if service.more or wake.is_set():
                 continue
-        busy = False
+        busy = 0
         if service.contended and look < len(LOOKS):
             await _wait_for(wake, stop, LOOKS[look])
             look += 1

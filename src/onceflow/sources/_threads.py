@@ -36,7 +36,8 @@ async def in_thread(resource: str, timeout: float, work: Callable[..., T], *argu
         raise SourceError("the last look at it still hangs", where=resource, remedy="is the host or mount alive?")
     future = _executor().submit(work, *arguments)
     try:
-        return await asyncio.wait_for(asyncio.wrap_future(future), timeout)
+        async with asyncio.timeout(timeout):
+            return await asyncio.wrap_future(future)
     except TimeoutError:
         if future.cancelled():
             raise SourceError(f"all {THREADS} source threads were busy for {timeout:g} s", where=resource) from None

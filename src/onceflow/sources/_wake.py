@@ -38,7 +38,8 @@ class Listener:
         await asyncio.sleep(pause)
         timeout -= pause
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._event.wait(), timeout)
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
         self._event.clear()
 
     def wake(self) -> None:

@@ -73,10 +73,13 @@ async def record_if_owner(
     source: dict[str, Any],
     *,
     cursor: str | None = None,
+    batch: int | None = None,
     now: datetime | None = None,
 ) -> list[Recorded]:
     """Record what a watcher saw together with its cursor (JSON text; None leaves it), if it is still its owner.
 
+    `batch` numbers what is sent in this term, and stays the same when it is sent again: a session that was cut off, and
+    comes after the one sent in its place and the next batch, does not move the cursor back.
     Raises FencedError when the watcher was claimed by somebody else; then nothing was written.
     """
     ids = await asset_ids(database, [c.asset for c in changes]) if changes else {}
@@ -88,6 +91,7 @@ async def record_if_owner(
         ownership.term,
         cursor,
         now,
+        batch,
     )
     return _answers(rows)
 

@@ -33,10 +33,11 @@ class Batch:
         return cls(message["n"], message["events"], message.get("cursor"))
 
 
-async def deliver(role: Role, watcher: OwnedWatcher, start: UUID, batch: Batch) -> None:
+async def deliver(role: Role, watcher: OwnedWatcher, start: UUID, batch: Batch, number: int) -> None:
     """Store the batch; tried again under the same sightings while the database is away and the lease holds.
 
-    `start` identifies this start of the trigger: one term may see several, and each counts its batches anew.
+    `start` identifies this start of the trigger: one term may see several, and each counts its batches anew. `number`
+    rises with each batch of a term.
     Raises FencedError when the watcher has another owner by now.
     """
     source = {"kind": "watcher", "watcher": watcher.name, "process": str(role.id), "term": watcher.term}
@@ -47,7 +48,9 @@ async def deliver(role: Role, watcher: OwnedWatcher, start: UUID, batch: Batch) 
     ownership = Ownership(watcher.id, role.id, watcher.term)
     while True:
         try:
-            recorded = await record_if_owner(role.database, ownership, changes, source, cursor=batch.cursor)
+            recorded = await record_if_owner(
+                role.database, ownership, changes, source, cursor=batch.cursor, batch=number
+            )
         except Exception as error:
             if not is_transient(error) or role.stop.is_set():
                 raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -54,6 +55,7 @@ class Host:
         self._role = role
         self._group: asyncio.TaskGroup | None = None
         self._guests: list[Guest] = []
+        self._batches = itertools.count(1)
         self.watches: dict[int, Watch] = {}
 
     def attach(self, group: asyncio.TaskGroup) -> None:
@@ -150,7 +152,7 @@ class Host:
 
     async def _deliver(self, watch: Watch, batch: Batch) -> None:
         try:
-            await deliver(self._role, watch.watcher, watch.start, batch)
+            await deliver(self._role, watch.watcher, watch.start, batch, next(self._batches))
         except FencedError:
             await self._lose(watch)
             return
@@ -239,6 +241,7 @@ class Host:
 
 async def _sleep(stop: asyncio.Event, seconds: float) -> None:
     try:
-        await asyncio.wait_for(stop.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await stop.wait()
     except TimeoutError:
         return

@@ -77,7 +77,7 @@ class RenewTasks(Service):
         self.poll = role.settings.renew_seconds
 
     async def run_once(self) -> bool:
-        held = [(g.task.id, g.task.token) for g in self._guests.running.values()]
+        held = [(g.task.id, g.task.token) for g in self._guests.running.values() if not g.reported]
         kept = await self._executor.renew(held)
         for task, token in held:
             if task not in kept:

@@ -29,6 +29,8 @@ from onceflow.sdk.runtime import Result, describe, execute
 
 Message = dict[str, Any]
 PRACTICE = 20
+PIDFD = hasattr(os, "pidfd_open")  # tells of a child's end without a signal; else we look now and then
+LOOK_MS = 10
 
 
 class Template:
@@ -40,24 +42,21 @@ class Template:
     def __init__(self, control: socket.socket, fork_for: Callable[[Message, int], None]) -> None:
         self._control = control
         self._fork_for = fork_for
-        self._children: dict[int, int] = {}
-        self._wake, self._wake_write = os.pipe()
-        os.set_blocking(self._wake, False)
-        os.set_blocking(self._wake_write, False)
-        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, _nothing)
+        self._children: dict[int, int] = {}  # pid: number
+        self._ends: dict[int, int] = {}  # descriptor that tells of its end: pid
+        self._poll = select.poll()
+        self._poll.register(control.fileno(), select.POLLIN)
 
     def serve(self) -> NoReturn:
-        control, wake = self._control.fileno(), self._wake
-        poll = select.poll()
-        poll.register(control, select.POLLIN)
-        poll.register(wake, select.POLLIN)
+        control, poll = self._control.fileno(), self._poll.poll
         while True:
-            for ready, _ in poll.poll():
-                if ready == wake:
-                    self._reap()
-                else:
+            for ready, _ in poll(LOOK_MS if self._children and not self._ends else None):
+                if ready == control:
                     self._obey()
+                else:
+                    self._reap(ready)
+            if not self._ends:
+                self._reap_any()
 
     def _obey(self) -> None:
         try:
@@ -72,12 +71,14 @@ class Template:
         if pid:
             os.close(descriptor)
             self._children[pid] = number
+            if PIDFD:
+                end = os.pidfd_open(pid)
+                self._ends[end] = pid
+                self._poll.register(end, select.POLLIN)
             return
         try:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             lifeline.die_with_parent(parent)
-            for inherited in (self._control.detach(), self._wake, self._wake_write):
+            for inherited in (self._control.detach(), *self._ends):
                 os.close(inherited)
             self._fork_for(orders.unpack(body), descriptor)
         except BaseException:
@@ -93,18 +94,22 @@ class Template:
                 except ProcessLookupError:
                     os.kill(pid, signum)  # it has no session of its own yet
 
-    def _reap(self) -> None:
-        os.read(self._wake, 4096)
+    def _reap(self, end: int) -> None:
+        self._poll.unregister(end)
+        os.close(end)
+        pid = self._ends.pop(end)
+        self._tell(pid, os.waitpid(pid, 0)[1])
+
+    def _reap_any(self) -> None:
         while self._children:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 return
-            body = b'{"ended":%d,"status":%d}' % (self._children.pop(pid), os.waitstatus_to_exitcode(status))
-            self._control.sendall(len(body).to_bytes(4, "big") + body)
+            self._tell(pid, status)
 
-
-def _nothing(*_: object) -> None:
-    """A handler, so that the signal wakes the loop."""
+    def _tell(self, pid: int, status: int) -> None:
+        body = b'{"ended":%d,"status":%d}' % (self._children.pop(pid), os.waitstatus_to_exitcode(status))
+        self._control.sendall(len(body).to_bytes(4, "big") + body)
 
 
 def serve_file(order: Message, descriptor: int) -> None:
@@ -135,8 +140,8 @@ def run_attempt(loaded: LoadedFile, order: Message, descriptor: int) -> NoReturn
     result = _execute(loaded, request, Requests(sock))
     if result.error and result.error.get("traceback"):
         print(result.error["traceback"], end="", flush=True)
-    channel.send(sock, {"result": vars(result)})
     _flush()
+    channel.send(sock, {"result": vars(result)})  # the last thing it does: the host takes it for the end
     os._exit(0)
 
 

@@ -43,6 +43,7 @@ class Guest:
     result: dict[str, Any] | None = None
     ended_by_us: str = ""
     fenced: bool = False
+    reported: bool = False
     timer: asyncio.TimerHandle | None = None
     since: float = field(default_factory=boot_seconds)
 
@@ -127,7 +128,7 @@ class Guests:
                 return
             fresh = ready == "fresh"
         if guest.ended_by_us:  # told to stop while the file was loading
-            self._done(guest, report(task, guest.version.graph, Ending(None, 0, guest.ended_by_us)))
+            self._ended(guest, 0)
             return
         ours, theirs = socket.socketpair()
         guest.frames = Frames(ours, lambda m: self._on_message(guest, m), lambda: None)
@@ -203,6 +204,7 @@ class Guests:
     def _on_message(self, guest: Guest, message: dict[str, Any]) -> None:
         if "result" in message:
             guest.result = message["result"]
+            self._report(guest, 0)
             return
         self._spawn(self._reply(guest, message))
 
@@ -220,11 +222,25 @@ class Guests:
         guest.kill()
 
     def _ended(self, guest: Guest, exit_code: int) -> None:
+        self._drain(guest)
+        self._report(guest, exit_code)
+        del self.running[guest.task.id]
+        if self.saturated:
+            self._role.wakeups.wake("task")
+
+    def _report(self, guest: Guest, exit_code: int) -> None:
+        """Put the report in line, once: when the guest has sent its result, or has ended without one."""
+        if guest.reported:
+            return
+        guest.reported = True
         if guest.timer is not None:
             guest.timer.cancel()
-        self._drain(guest)
+        if guest.fenced:
+            log.warning("attempt was no longer ours", task=guest.task.id, attempt=guest.task.attempt)
+            return
         ending = Ending(guest.result, exit_code, guest.ended_by_us)
-        self._done(guest, report(guest.task, guest.version.graph, ending))
+        self.reports.append(report(guest.task, guest.version.graph, ending))
+        self._role.wakeups.wake("finished")
 
     def _drain(self, guest: Guest) -> None:
         """Read what the guest sent before it ended."""
@@ -234,16 +250,8 @@ class Guests:
 
     def _could_not_start(self, guest: Guest, error: dict[str, Any]) -> None:
         Path(self._log(guest.task)).write_text(error.get("traceback") or error["message"])
-        result = {"outcome": "failed", "error": error}
-        self._done(guest, report(guest.task, guest.version.graph, Ending(result, 0)))
-
-    def _done(self, guest: Guest, finished: Report) -> None:
-        del self.running[guest.task.id]
-        if guest.fenced:
-            log.warning("attempt was no longer ours", task=guest.task.id, attempt=guest.task.attempt)
-        else:
-            self.reports.append(finished)
-        self._role.wakeups.wake("finished", *(["task"] if self.saturated else []))
+        guest.result = {"outcome": "failed", "error": error}
+        self._ended(guest, 0)
 
 
 def _time(value: Any) -> str | None:

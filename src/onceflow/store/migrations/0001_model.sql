@@ -138,6 +138,7 @@ create table watcher (
   claimed_generation bigint not null default 1,
   active boolean not null default true,
   cursor json,
+  batch bigint not null default 0,
   owner uuid,
   term bigint not null default 0,
   lease_until timestamptz,
@@ -152,6 +153,7 @@ create table watcher (
   check ((owner is null) = (lease_until is null))
 ) with (fillfactor = 70);
 comment on column watcher.term is 'raised by every claim; an owner''s write begins with an update that names it';
+comment on column watcher.batch is 'number of the last batch stored in this term: one sent again, that comes late, moves no cursor back';
 comment on column watcher.code is 'hash of the DAG file that holds the trigger''s class; empty if it is installed';
 comment on column watcher.generation is 'raised when definition or code change, so that its owner starts it anew';
 comment on column watcher.claimed_generation is 'what its owner runs; events of another one are not stored, it tells them again';

@@ -32,17 +32,19 @@ $$;
 -- The arrays are parallel, one element per change. Returns one row per change, in the order given:
 --   status 'stored' (a new event), 'duplicate' (a witness of event_id), 'repeated' (this sighting was recorded before).
 -- Raises OF001 when p_watcher is given and is no longer owned by p_owner with p_term, or was edited since it was claimed: an
--- event without its cursor would be told again by the next start.
+-- event without its cursor would be told again by the next start. p_batch counts the batches of a term: a session that was
+-- cut off and comes later than the one sent in its place leaves the cursor alone, which may have moved on since.
 create function record_events(
   p_asset bigint[], p_sighting uuid[], p_hash uuid[], p_key text[], p_extra text[], p_source text[],
   p_watcher bigint default null, p_owner uuid default null, p_term bigint default null,
-  p_cursor text default null, p_now timestamptz default null
+  p_cursor text default null, p_now timestamptz default null, p_batch bigint default null
 ) returns table (n int, event_id bigint, status text) language plpgsql as $$
 declare now_ timestamptz; new_id bigint[]; winner bigint[];
 begin
   if p_watcher is not null then
     update watcher w
-    set cursor = coalesce(p_cursor::json, w.cursor),
+    set cursor = case when p_batch <= w.batch then w.cursor else coalesce(p_cursor::json, w.cursor) end,
+        batch = greatest(w.batch, p_batch),
         last_observation = coalesce(p_now, clock_timestamp()),
         last_event_at = case when cardinality(p_asset) > 0 then coalesce(p_now, clock_timestamp()) else w.last_event_at end,
         strikes = case when forgiven(w.claimed_at, w.strikes) then 0 else w.strikes end,

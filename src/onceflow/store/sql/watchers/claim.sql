@@ -10,7 +10,7 @@ with free as materialized (
     and w.next_try_at <= clock_timestamp()
   order by w.lease_until, w.id limit $2 - (select count(*) from free) for no key update skip locked
 )
-update watcher w set owner = $1, term = w.term + 1, claimed_at = clock_timestamp(), claimed_generation = w.generation,
+update watcher w set owner = $1, term = w.term + 1, batch = 0, claimed_at = clock_timestamp(), claimed_generation = w.generation,
   lease_until = clock_timestamp() + make_interval(secs => $3)
 where w.id = any (array(select id from free union all select id from abandoned))
   and (w.owner is null or $4 and w.lease_until < clock_timestamp())
