@@ -32,7 +32,7 @@ from onceflow.store.migrate import wait_until_ready
 
 LEASE_LOST, UNUSABLE = 4, 5
 CONNECTIONS = 3
-TURN_SECONDS = 0.004
+TURN_SECONDS = 0.05
 OWNERS = frozenset({"triggerer", "worker"})
 """Roles that own something outside the database, so that they must end when their lease ran out by their own clock."""
 

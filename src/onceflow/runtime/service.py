@@ -29,10 +29,9 @@ log = get_logger("onceflow.service")
 class Service(ABC):
     """A duty of a process.
 
-    `poll` is the longest sleep in seconds; `topics` are what wakes it earlier. `pace` is the shortest time in seconds
-    from the begin of one batch of work to the next; while there is always more it grows to BUSY_PACE times that, so
-    that under load batches grow instead of their number. `rest` is the shortest time from a look that found nothing
-    to the next.
+    `poll` is the longest sleep in seconds; `topics` are what wakes it earlier; `rest` is the shortest time from one
+    look to the next. `pace` is that time after a batch of several, and it grows to BUSY_PACE times that while there is
+    always more: under load batches grow instead of their number, while what comes one by one is never put off.
     """
 
     name: str
@@ -42,13 +41,14 @@ class Service(ABC):
     rest: float = 0.002
     contended: bool = False
     more: bool = True
+    handled: int = 1
 
     @abstractmethod
     async def run_once(self) -> bool:
         """Do one batch of work; returns whether there was any.
 
-        Sets `contended` if there was some, but locked, and `more` to False if the batch was all there was: then the
-        next look can wait for the wake-up that tells of more.
+        Sets `contended` if there was some, but locked; `more` to False if the batch was all there was, so that the next
+        look can wait for the wake-up that tells of more; `handled` to how many things the batch held.
         """
 
 
@@ -68,7 +68,7 @@ async def run_service(service: Service, wakeups: Wakeups, stop: asyncio.Event) -
     while not stop.is_set():
         wake.clear()
         begin = boot_seconds()
-        service.contended, service.more = False, True
+        service.contended, service.more, service.handled = False, True, 1
         try:
             did_work = await service.run_once()
         except Exception as error:
@@ -80,9 +80,9 @@ async def run_service(service: Service, wakeups: Wakeups, stop: asyncio.Event) -
             continue
         failures = 0
         if did_work:
-            busy = min(busy + 1, BUSY_PACE)
-            pace, look = service.pace * busy, 0
-            await asyncio.sleep(max(0.0, begin + pace - boot_seconds()))
+            look, busy = 0, min(busy + 1, BUSY_PACE) if service.handled > 1 else 0
+            pause = max(service.rest, service.pace * busy)
+            await asyncio.sleep(max(0.0, begin + pause - boot_seconds()))
             if service.more or wake.is_set():
                 continue
         busy = 0

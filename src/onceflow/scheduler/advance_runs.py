@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from onceflow.executors import notify_queued
 from onceflow.model.states import TaskState
 from onceflow.model.upstream import run_state
@@ -23,14 +25,16 @@ class AdvanceRuns(Service):
     def __init__(self, role: Role, versions: Versions) -> None:
         self._role = role
         self._versions = versions
+        self._seen: set[int] = set()
 
     async def run_once(self) -> bool:
-        runs = await tasks.find_unsettled(self._role.database)
+        runs = self._ripe(await tasks.find_unsettled(self._role.database))
         if not runs:
             return False
         async with self._role.database.transaction() as tx:
             claimed = await tasks.claim_of_runs(tx, runs)
             self.contended, self.more = len(claimed) < len(runs), len(runs) == tasks.RUNS_PER_BATCH
+            self.handled = len(claimed)
             if not claimed:
                 return False
             versions = await self._versions.read(tx, {r.version for r in claimed})
@@ -47,6 +51,16 @@ class AdvanceRuns(Service):
         if advance.ended:
             self._role.wakeups.wake("run")
         return bool(claimed)
+
+    def _ripe(self, runs: list[int]) -> list[int]:
+        """What is for us: all of it, or if another scheduler comes first, what it has left since our last look."""
+        patience = self._role.wakeups.patience
+        if not patience:
+            return runs
+        ripe, self._seen = [r for r in runs if r in self._seen], set(runs)
+        if runs and not ripe:
+            asyncio.get_running_loop().call_later(patience, self._role.wakeups.wake, "finish")
+        return ripe
 
 
 def add(advance: Advance, run: RunTasks, version: Version) -> None:

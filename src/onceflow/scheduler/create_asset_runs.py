@@ -75,6 +75,7 @@ class CreateAssetRuns(Service):
             self.contended = len(claimed) < len(consumers)
             if not claimed:
                 return False
+            self.handled = sum(len(c.pending) for c in claimed)
             self.more = len(consumers) == CONSUMERS_PER_BATCH or any(
                 len(c.pending) >= PENDING_PER_CONSUMER for c in claimed
             )

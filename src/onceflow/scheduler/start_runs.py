@@ -65,7 +65,7 @@ class StartRuns(Service):
             return False
         async with self._role.database.transaction() as tx:
             started = await start_startable(tx, self._versions, dags)
-        self.contended = not started
+        self.contended, self.handled = not started, started
         self.more = len(dags) == DAGS_PER_BATCH or started >= starts.RUNS_PER_DAG
         if not started:
             return False

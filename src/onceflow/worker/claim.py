@@ -25,7 +25,7 @@ class ClaimTasks(Service):
         if free <= 0 or self._role.stop.is_set():
             return False
         claimed = await self._executor.claim(free)
-        self.more = False
+        self.more, self.handled = False, len(claimed)
         self._guests.saturated = len(claimed) == free
         if not claimed:
             return False

@@ -42,7 +42,7 @@ class FinishAttempts(Service):
         except REFUSALS:
             await self._store_one_by_one(batch)
         del self._guests.reports[: len(batch)]
-        self.more = bool(self._guests.reports)
+        self.more, self.handled = bool(self._guests.reports), len(batch)
         topics = {"finish"} | ({"delivery"} if any(r.changes for r in batch) else set())
         if any(r.state is TaskState.QUEUED for r in batch):
             topics.add("task")
