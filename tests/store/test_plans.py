@@ -157,7 +157,7 @@ HOT = [
     ),
     Hot(
         *("events/record_if_owner", 1, 15, 120, ("watcher_pkey", "asset_pkey", "change_key_pkey")),
-        lambda _: ([7], SEEN[:1], SEEN[:1], ["new"], ["{}"], ["{}"], 30, OWNER, 1, "1", None),
+        lambda _: ([7], SEEN[:1], SEEN[:1], ["new"], ["{}"], ["{}"], 30, OWNER, 1, "1", None, 1),
     ),
     Hot(
         "assets/conflicts", 0, 6, 40, ("asset_name_key", "asset_uri"), lambda _: (1, ["asset7", "new"], ["uri://8", ""])
