@@ -14,6 +14,7 @@ from typing import Any
 from benchmarks import report
 from benchmarks.figures import Figure
 from benchmarks.measures import NAMES, find
+from benchmarks.stalls import Stalls
 from benchmarks.system import Setup
 
 RESULTS = Path(__file__).parent / "results"
@@ -24,25 +25,39 @@ def main() -> int:
     options = _options()
     figures: list[Figure] = []
     results: list[dict[str, Any]] = []
-    failed: list[str] = []
+    failed = False
     for name in options.measures or NAMES:
-        print(f"— {name} —", flush=True)
-        before, setup = report.machine(), _setup(options)
-        try:
-            found = asyncio.run(find(name)(setup))
-        except Exception:
-            traceback.print_exc()
-            print(f"{name} failed; its files are in {setup.folder}", file=sys.stderr, flush=True)
-            failed.append(name)
-            continue
-        if not options.keep:
-            shutil.rmtree(setup.folder, ignore_errors=True)
-        figures += found
-        results.append(report.result(name, before, setup.scale, found, setup.notes))
-        report.write(RESULTS / f"{name}.json", results[-1])
-        print(report.table(found), flush=True)
+        found = _run(name, options, results)
+        failed |= found is None
+        figures += found or []
     _finish(options, figures, results)
-    return int(bool(failed) or (options.check and any(f.missed for f in figures)))
+    return int(failed or (options.check and any(f.missed for f in figures)))
+
+
+def _run(name: str, options: argparse.Namespace, results: list[dict[str, Any]]) -> list[Figure] | None:
+    """Run one measure, print and keep what it found; None if it failed."""
+    before = report.machine()
+    print(f"— {name} — load {before['load'][0]:g}", flush=True)
+    setup = Setup(Path(tempfile.mkdtemp(prefix="onceflow-bench-")), tuple(options.schedulers), _scale(options))
+    try:
+        with Stalls() as stalls:
+            found = asyncio.run(find(name)(setup))
+    except Exception:
+        traceback.print_exc()
+        print(f"{name} failed; its files are in {setup.folder}", file=sys.stderr, flush=True)
+        return None
+    if stalls.seconds:
+        setup.note(f"the machine stood still for {', '.join(map(str, stalls.seconds))} s: measure again")
+    if not options.keep:
+        shutil.rmtree(setup.folder, ignore_errors=True)
+    results.append(report.result(name, before, setup.scale, found, setup.notes))
+    report.write(RESULTS / f"{name}.json", results[-1])
+    print(report.table(found), flush=True)
+    return found
+
+
+def _scale(options: argparse.Namespace) -> float:
+    return QUICK if options.quick else 1.0
 
 
 def _options() -> argparse.Namespace:
@@ -58,11 +73,6 @@ def _options() -> argparse.Namespace:
     if unknown:
         parser.error(f"unknown measure {', '.join(sorted(unknown))}; known: {', '.join(NAMES)}")
     return options
-
-
-def _setup(options: argparse.Namespace) -> Setup:
-    folder = Path(tempfile.mkdtemp(prefix="onceflow-bench-"))
-    return Setup(folder, tuple(options.schedulers), QUICK if options.quick else 1.0)
 
 
 def _finish(options: argparse.Namespace, figures: list[Figure], results: list[dict[str, Any]]) -> None:
