@@ -81,7 +81,7 @@ class RenewTasks(Service):
         kept = await self._executor.renew(held)
         for task, token in held:
             if task not in kept:
-                self._guests.kill_fenced(task, token)
+                self._guests.kill_fenced(token)
         return False
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -33,10 +34,11 @@ log = get_logger("onceflow.worker")
 
 @dataclass
 class Guest:
-    """One attempt under way."""
+    """One attempt under way. Its template knows it by `number`, as two attempts of one task may have a guest each."""
 
     task: ClaimedTask
     version: Version
+    number: int = field(default_factory=itertools.count(1).__next__)
     frames: Frames | None = None
     template: FileTemplate | None = None
     pid: int | None = None
@@ -50,7 +52,7 @@ class Guest:
     def kill(self, signum: int = signal.SIGKILL) -> None:
         """Send a signal to the guest and all it started."""
         if self.template is not None:
-            self.template.signal(self.task.id, signum)
+            self.template.signal(self.number, signum)
         elif self.pid is not None:
             try:
                 os.killpg(self.pid, signum)
@@ -66,7 +68,7 @@ class Guests:
         self._templates = Templates(role.settings)
         (role.settings.home / "logs").mkdir(parents=True, exist_ok=True)
         self._group: asyncio.TaskGroup | None = None
-        self.running: dict[int, Guest] = {}
+        self.running: dict[UUID, Guest] = {}  # by the attempt's token
         self.reports: list[Report] = []
         self.saturated = False
         """All slots were taken at the last claim: more tasks may be waiting for the next free one."""
@@ -81,8 +83,10 @@ class Guests:
         self._group = group
 
     def launch(self, task: ClaimedTask, version: Version) -> None:
-        """Start the attempt in a guest, without waiting for it."""
-        guest = self.running[task.id] = Guest(task, version)
+        """Start the attempt in a guest, without waiting for it. An earlier one of its task was lost: it is killed."""
+        for token in [t for t, g in self.running.items() if g.task.id == task.id and not g.reported]:
+            self.kill_fenced(token)
+        guest = self.running[task.token] = Guest(task, version)
         self._spawn(self._launch(guest))
 
     async def _launch(self, guest: Guest) -> None:
@@ -92,10 +96,10 @@ class Guests:
             log.error("attempt could not be started", task=guest.task.id, exc_info=error)
             self._could_not_start(guest, {"type": type(error).__name__, "message": str(error), "traceback": ""})
 
-    def kill_fenced(self, task: int, token: UUID) -> None:
+    def kill_fenced(self, token: UUID) -> None:
         """This attempt is no longer ours: kill it, report nothing."""
-        guest = self.running.get(task)
-        if guest is not None and guest.task.token == token:
+        guest = self.running.get(token)
+        if guest is not None:
             guest.fenced = True
             guest.kill()
 
@@ -127,7 +131,7 @@ class Guests:
                 self._could_not_start(guest, ready)
                 return
             fresh = ready == "fresh"
-        if guest.ended_by_us:  # told to stop while the file was loading
+        if guest.ended_by_us or guest.fenced:  # told to stop, or lost, while the file was loading
             self._ended(guest, 0)
             return
         ours, theirs = socket.socketpair()
@@ -137,7 +141,7 @@ class Guests:
             self._spawn(self._run_fresh(guest, order, theirs))
         else:
             guest.template = template
-            template.start(task.id, order, theirs, lambda code: self._ended(guest, code))
+            template.start(guest.number, order, theirs, lambda code: self._ended(guest, code))
             theirs.close()
         limit = spec.task(task.task_id).execution_timeout
         if limit:
@@ -224,7 +228,7 @@ class Guests:
     def _ended(self, guest: Guest, exit_code: int) -> None:
         self._drain(guest)
         self._report(guest, exit_code)
-        del self.running[guest.task.id]
+        del self.running[guest.task.token]
         if self.saturated:
             self._role.wakeups.wake("task")
 

@@ -46,14 +46,14 @@ class FileTemplate:
         """Whether a module that the file imports from the DAG folder has changed; `own` is the file itself."""
         return any(path != own and _changed_at(path) != then for path, then in self._modules.items())
 
-    def start(self, task: int, order: dict[str, Any], guest_end: socket.socket, ended: Ended) -> None:
-        """Fork a guest for this task; `ended` gets its exit code (negative: the signal)."""
-        self._waiting[task] = ended
-        self._frames.send_bytes(orders.pack(task, order), [guest_end.fileno()])
+    def start(self, number: int, order: dict[str, Any], guest_end: socket.socket, ended: Ended) -> None:
+        """Fork a guest, known by `number` from now on; `ended` gets its exit code (negative: the signal)."""
+        self._waiting[number] = ended
+        self._frames.send_bytes(orders.pack(number, order), [guest_end.fileno()])
 
-    def signal(self, task: int, signum: int) -> None:
-        """Send a signal to this task's guest and all it started; it is known to the template alone."""
-        self._frames.send_bytes(orders.pack_signal(task, signum))
+    def signal(self, number: int, signum: int) -> None:
+        """Send a signal to this guest and all it started; its process is known to the template alone."""
+        self._frames.send_bytes(orders.pack_signal(number, signum))
 
     def close(self) -> None:
         self._frames.close()
