@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from onceflow.model.change import Change
@@ -25,7 +25,7 @@ class Emitter:
 
     @classmethod
     @asynccontextmanager
-    async def connected(cls, url: str) -> AsyncIterator[Emitter]:
+    async def connected(cls, url: str) -> AsyncGenerator[Emitter]:
         """A client with connections of its own."""
         stop, wakeups = asyncio.Event(), Wakeups()
         bell = wakeups.connect(url, uuid.uuid4(), lease_seconds=5, kind="bench")

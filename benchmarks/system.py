@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,7 +110,7 @@ async def until(condition: Callable[[], Awaitable[Value]], timeout: float, what:
 @asynccontextmanager
 async def running(
     home: Path, files: Mapping[str, str], *options: str, schedulers: int = 2, settings: Mapping[str, str] | None = None
-) -> AsyncIterator[System]:
+) -> AsyncGenerator[System]:
     """Start a system with these DAG files; when it is ready, hand it over; stop it at the end."""
     folder = home / "dags"
     folder.mkdir(parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ async def running(
 @asynccontextmanager
 async def emitting(
     home: Path, files: Mapping[str, str], *options: str, **more: Any
-) -> AsyncIterator[tuple[System, Emitter]]:
+) -> AsyncGenerator[tuple[System, Emitter]]:
     """A running system and a client of it."""
     async with running(home, files, *options, **more) as system, Emitter.connected(system.url) as emitter:
         yield system, emitter

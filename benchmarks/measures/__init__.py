@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from importlib import import_module
+from typing import Any
 
 from benchmarks.figures import Figure
 from benchmarks.system import Setup
 
-Measure = Callable[[Setup], Awaitable[list[Figure]]]
+Measure = Callable[[Setup], Coroutine[Any, Any, list[Figure]]]
 
 NAMES = (
     "imports",

@@ -20,15 +20,16 @@ where d.dag_id = 'consumer' and e.id = any ($1)
 async def measure(setup: Setup) -> list[Figure]:
     figures = []
     for schedulers in setup.schedulers:
-        plural = "s" * (schedulers > 1)
-        figures.append(await _measure(setup, schedulers, f"{schedulers} scheduler{plural}", ""))
-    most = max(setup.schedulers)
-    wide = await _measure(setup, most, f"{most} schedulers, max_active_runs=64", ", max_active_runs=64")
-    return [*figures, Figure("burst.runs, wide", wide.value, wide.unit, wide.variant)]
+        figures += await _measure(setup, schedulers)
+    return figures + await _measure(setup, max(setup.schedulers), 64)
 
 
-async def _measure(setup: Setup, schedulers: int, variant: str, options: str) -> Figure:
-    home, count = setup.folder / f"burst{variant.replace(' ', '')}", setup.count(2000, 100)
+async def _measure(setup: Setup, schedulers: int, max_active_runs: int = 0) -> list[Figure]:
+    """The figures for so many schedulers; `max_active_runs` 0: the default. CPU per run depends less on other load."""
+    variant = f"{schedulers} scheduler{'s' * (schedulers > 1)}"
+    options = f", max_active_runs={max_active_runs}" if max_active_runs else ""
+    variant += options
+    home, count = setup.folder / f"burst{schedulers}_{max_active_runs}", setup.count(2000, 100)
     files = {"consumer.py": consumer(home, options=options)}
     async with emitting(home, files, schedulers=schedulers) as (system, emitter):
         await system.wait_for_dags("consumer")
@@ -50,4 +51,8 @@ async def _measure(setup: Setup, schedulers: int, variant: str, options: str) ->
     heading = f"burst, {variant}: {row['runs']} runs in {row['seconds']:.2f} s (all rows after {row['creating']:.2f} s)"
     share = f"{total(used) / row['seconds'] * 100:.0f} % of a core"
     setup.note("\n".join([f"{heading}, {share}; CPU s user, system, ms per run:", *lines]))
-    return Figure("burst.runs", row["runs"] / row["seconds"], "runs/s", variant)
+    name = "burst.runs, wide" if max_active_runs else "burst.runs"
+    return [
+        Figure(name, row["runs"] / row["seconds"], "runs/s", variant),
+        Figure("burst.cpu per run", total(used) / row["runs"] * 1000, "ms", variant),
+    ]

@@ -7,7 +7,7 @@ import statistics
 from benchmarks.dagfiles import ASSET, PARALLEL, head
 from benchmarks.figures import Figure
 from benchmarks.measures.chain import REPEATS, SECONDS
-from benchmarks.processes import spent
+from benchmarks.processes import Cpu, spent
 from benchmarks.system import Setup, emitting
 
 
@@ -18,7 +18,8 @@ async def measure(setup: Setup) -> list[Figure]:
 async def _measure(setup: Setup, schedulers: int) -> Figure:
     home, tasks = setup.folder / f"parallel{schedulers}", setup.count(500, 50)
     files = {"parallel.py": head(home) + PARALLEL.format(tasks=tasks)}
-    rates = []
+    rates: list[float] = []
+    used: dict[str, Cpu] = {}
     async with emitting(home, files, schedulers=schedulers) as (system, emitter):
         await system.wait_for_dags("parallel")
         for done in range(1, REPEATS + 2):

@@ -7,7 +7,7 @@ import os
 import random
 import statistics
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from benchmarks.dagfiles import polling
@@ -48,7 +48,7 @@ async def measure(setup: Setup) -> list[Figure]:
 
 
 @asynccontextmanager
-async def _watching(setup: Setup, trigger: str, number: int) -> AsyncIterator[tuple[System, float]]:
+async def _watching(setup: Setup, trigger: str, number: int) -> AsyncGenerator[tuple[System, float]]:
     """A system at rest whose one triggerer has so many watchers, and after how many seconds each had looked once."""
     home = setup.folder / trigger
     (home / "watched").mkdir(parents=True)
