@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from uuid import UUID
 
-from onceflow.store.notify import Bell
+from onceflow.store.notify import TOPICS, Bell
 
 
 class Wakeups:
@@ -23,7 +23,7 @@ class Wakeups:
 
     def connect(self, url: str, process: UUID, *, lease_seconds: float, kind: str) -> Bell:
         """The connection to other processes; the caller runs it."""
-        self._bell = Bell(url, str(process), self._hear, lease_seconds=lease_seconds, kind=kind)
+        self._bell = Bell(url, str(process), self._hear, self._wanted, lease_seconds=lease_seconds, kind=kind)
         return self._bell
 
     def subscribe(self, topics: Iterable[str]) -> asyncio.Event:
@@ -49,6 +49,9 @@ class Wakeups:
         """Wake every service of this process, for instance to stop."""
         for event in self._all:
             event.set()
+
+    def _wanted(self) -> list[str]:
+        return [topic for topic in TOPICS if self._waiting.get(topic)]
 
     def _hear(self, topic: str) -> None:
         if not self.patience:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 from onceflow.executors import notify_queued
+from onceflow.model.dagspec import ContinuousSchedule
 from onceflow.model.states import TaskState
 from onceflow.model.upstream import run_state
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
 from onceflow.scheduler.decide import decide
 from onceflow.scheduler.start_runs import start_startable
-from onceflow.store import tasks
+from onceflow.store import starts, tasks
 from onceflow.store.tasks import Advance, RunTasks
 from onceflow.store.versions import Version, Versions
 
@@ -45,11 +47,13 @@ class AdvanceRuns(Service):
             await tasks.advance(tx, advance)
             ended = {run for run, _ in advance.ended}
             room_in = {r.dag for r in claimed if r.run in ended}
-            started = await start_startable(tx, self._versions, room_in) if room_in else 0
+            started = await start_startable(tx, self._versions, room_in) if room_in else Counter[int]()
         if started or any(new is TaskState.QUEUED for _, _, new in advance.changes):
             notify_queued(self._role.wakeups)
-        if advance.ended:
-            self._role.wakeups.wake("run")
+        if room_in - started.keys() or starts.RUNS_PER_DAG in started.values():
+            self._role.wakeups.wake("run")  # nothing was waiting, or somebody held the DAG, or there is more
+        if any(isinstance(versions[r.version].spec.schedule, ContinuousSchedule) for r in claimed if r.run in ended):
+            self._role.wakeups.wake("dag")
         return bool(claimed)
 
     def _ripe(self, runs: list[int]) -> list[int]:

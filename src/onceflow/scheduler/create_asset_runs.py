@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -15,7 +16,7 @@ from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
 from onceflow.scheduler.start_runs import start_startable
 from onceflow.scheduler.turn import Turn
-from onceflow.store import deliveries
+from onceflow.store import deliveries, starts
 from onceflow.store.deliveries import PENDING_PER_CONSUMER, Claimed, Consumption
 from onceflow.store.versions import Version, Versions
 
@@ -83,13 +84,13 @@ class CreateAssetRuns(Service):
             judged = judge_all(claimed, versions, self._versions.unreadable)
             await deliveries.hold(tx, judged.held)
             await deliveries.mark_judged(tx, judged.waiting, judged.judgements)
-            started = 0
+            started = Counter[int]()
             if judged.consumptions:
                 await deliveries.consume(tx, self._role.id, judged.consumptions)
                 started = await start_startable(tx, self._versions, [c.dag for c in judged.consumptions])
         if started:
             notify_queued(self._role.wakeups)
-        if judged.consumptions:
+        if starts.RUNS_PER_DAG in started.values():
             self._role.wakeups.wake("run")
         return True
 

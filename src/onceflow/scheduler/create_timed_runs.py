@@ -57,7 +57,7 @@ class CreateContinuousRuns(Service):
     """The next run of each @continuous DAG as soon as the one before has ended."""
 
     name = "create continuous runs"
-    topics = ("dag", "run")
+    topics = ("dag",)
     rest = 0.01
     poll = SELDOM
 

@@ -6,7 +6,7 @@ finds what those could not start because somebody else held the DAG.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection
 
 from onceflow.executors import notify_queued
@@ -18,27 +18,28 @@ from onceflow.scheduler.decide import decide
 from onceflow.scheduler.turn import Turn
 from onceflow.store import starts, tasks
 from onceflow.store.database import Connection
+from onceflow.store.starts import Startable
 from onceflow.store.versions import Versions
 
 DAGS_PER_BATCH = 64
 
 
-async def start_startable(tx: Connection, versions: Versions, dags: Collection[int]) -> int:
-    """Start the runs of these DAGs that may start now; returns how many. A DAG that somebody else holds is left alone.
+async def start_startable(tx: Connection, versions: Versions, dags: Collection[int]) -> Counter[int]:
+    """Start the runs of these DAGs that may start now; returns how many of each. One that somebody else holds is left.
 
     It never waits for a DAG's lock, so it may be called by who holds locks that come later in the order.
     """
     startable = await starts.claim_startable(tx, sorted(dags))
-    by_version: dict[int, list[int]] = defaultdict(list)
+    by_version: dict[int, list[Startable]] = defaultdict(list)
     for run in startable:
-        by_version[run.version].append(run.run)
-    empty, started = tasks.Advance(), 0
+        by_version[run.version].append(run)
+    empty, started = tasks.Advance(), Counter[int]()
     for version in (await versions.read(tx, by_version)).values():
-        runs = by_version[version.id]
+        runs = [r.run for r in by_version[version.id]]
         waiting = dict.fromkeys(version.graph.order, TaskState.WAITING)
         states = waiting | decide(version, waiting, frozenset())
         await starts.start(tx, runs, version, states)
-        started += len(runs)
+        started.update(r.dag for r in by_version[version.id])
         state = run_state(version.graph, states)
         if state is not None:  # no task at all, or none that can run
             empty.ended += [(run, state) for run in runs]
@@ -65,8 +66,8 @@ class StartRuns(Service):
             return False
         async with self._role.database.transaction() as tx:
             started = await start_startable(tx, self._versions, dags)
-        self.contended, self.handled = not started, started
-        self.more = len(dags) == DAGS_PER_BATCH or started >= starts.RUNS_PER_DAG
+        self.contended, self.handled = not started, started.total()
+        self.more = len(dags) == DAGS_PER_BATCH or starts.RUNS_PER_DAG in started.values()
         if not started:
             return False
         notify_queued(self._role.wakeups)

@@ -7,7 +7,7 @@ last 5 ms when those are over. A commit that carries one takes an instance-wide 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import asyncpg
 
@@ -26,12 +26,23 @@ async def notify_once(database: Database, *topics: str) -> None:
 
 
 class Bell:
-    """One connection that listens to every topic and rings for others, with reconnection."""
+    """One connection that listens to the topics that matter here and rings for others, with reconnection."""
 
-    def __init__(self, url: str, sender: str, heard: Callable[[str], None], *, lease_seconds: float, kind: str) -> None:
+    def __init__(
+        self,
+        url: str,
+        sender: str,
+        heard: Callable[[str], None],
+        wanted: Callable[[], Collection[str]],
+        *,
+        lease_seconds: float,
+        kind: str,
+    ) -> None:
+        """`heard` is called with a topic when another process rings it; `wanted` says which topics matter here."""
         self._url = url
         self._sender = sender
         self._heard = heard
+        self._wanted = wanted
         self._settings = server_settings(f"{kind} wake-ups", lease_seconds, hot=False)
         self._due: set[str] = set()
         self._rung: dict[str, float] = {}
@@ -54,11 +65,12 @@ class Bell:
         connection = await asyncpg.connect(self._url, timeout=5)
         try:
             await set_all(connection, self._settings, local=False)
-            for topic in TOPICS:
-                await connection.add_listener(PREFIX + topic, self._on_notification)
-            for topic in TOPICS:
-                self._heard(topic)  # whatever was missed while not connected
+            listening: set[str] = set()
             while not stop.is_set() and not connection.is_closed():
+                for topic in set(self._wanted()) - listening:
+                    await connection.add_listener(PREFIX + topic, self._on_notification)
+                    listening.add(topic)
+                    self._heard(topic)  # whatever was missed while not listening
                 if not await _wait(self._ring, 1.0):
                     continue
                 self._ring.clear()
