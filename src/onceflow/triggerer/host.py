@@ -22,6 +22,8 @@ from onceflow.triggerer.process import BLOCKED_SECONDS, GuestProcess
 
 RESTART_SECONDS = 1.0
 WATCH_SECONDS = 0.25
+WRITES_AT_ONCE = 2
+"""Fewer than the pool has connections, so that a rush of events never keeps the leases from being renewed."""
 
 log = get_logger("onceflow.triggerer")
 
@@ -56,6 +58,7 @@ class Host:
         self._group: asyncio.TaskGroup | None = None
         self._guests: list[Guest] = []
         self._batches = itertools.count(1)
+        self._writes = asyncio.Semaphore(WRITES_AT_ONCE)
         self.watches: dict[int, Watch] = {}
 
     def attach(self, group: asyncio.TaskGroup) -> None:
@@ -152,7 +155,8 @@ class Host:
 
     async def _deliver(self, watch: Watch, batch: Batch) -> None:
         try:
-            await deliver(self._role, watch.watcher, watch.start, batch, next(self._batches))
+            async with self._writes:
+                await deliver(self._role, watch.watcher, watch.start, batch, next(self._batches))
         except FencedError:
             await self._lose(watch)
             return
