@@ -81,6 +81,25 @@ async def test_removed_file_goes_stale_and_its_events_are_kept(system: System) -
     assert len(await system.finished("removed", 2)) == 2
 
 
+async def test_a_run_outlives_its_file(system: System) -> None:
+    """What a run started with is kept while it runs, also when no worker had loaded the file before it was removed."""
+    await system.sound("outlived.py", consumer("outlived", says="kept"))
+    workers = [p["pid"] for p in await system.processes("worker")]
+    for pid in workers:
+        system.freeze(pid)
+    await system.emit("outlived", "1")
+    await eventually(lambda: running(system, "outlived"), why="the run has started")
+    (system.dags / "outlived.py").unlink()
+    await eventually(lambda: active(system, "outlived", False), timeout=20, every=0.1, why="the DAG is stale")
+    system.thaw(*workers)
+    await system.finished("outlived", 1)
+    assert await said(system, "outlived") == ["kept"]
+
+
+async def running(system: System, dag_id: str) -> bool:
+    return [r["state"] for r in await system.runs(dag_id)] == ["running"]
+
+
 async def active(system: System, dag_id: str, wanted: bool) -> bool:
     return (await system.dag(dag_id))["active"] is wanted
 

@@ -188,8 +188,15 @@ def _load(order: Message) -> LoadedFile:
 
 def _modules_of(folder: str) -> dict[str, int]:
     """The modules of the DAG folder that are loaded, with the time of their last change in nanoseconds."""
-    files = [m.__file__ for m in list(sys.modules.values()) if getattr(m, "__file__", None)]
-    return {f: Path(f).stat().st_mtime_ns for f in files if f and f.startswith(folder + os.sep)}
+    found: dict[str, int] = {}
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file and file.startswith(folder + os.sep):
+            try:
+                found[file] = Path(file).stat().st_mtime_ns
+            except FileNotFoundError:
+                continue  # the DAG file was removed; its kept source is what runs
+    return found
 
 
 def _redirect(log: str) -> None:
