@@ -20,13 +20,17 @@ from onceflow.guest.loader import load_file
 from onceflow.model.upstream import Graph
 from onceflow.sdk.spec import Compiler
 
+EVENTS = {
+    "sales_report": [event(1, "sales", {"orders": 1})],
+    "on_commit": [event(1, "commits", {"sha": "0" * 40, "author": "Ann", "message": "hello"})],
+}
 folder = Path(sys.argv[2])
 loaded = load_file(sys.argv[1], folder)
 spec = Compiler(folder).file(sys.argv[1], "0", loaded.dags, loaded.assets)
 assert not spec.warnings, spec.warnings
 for dag in loaded.dags:
     [stored] = [d for d in spec.dags if d.dag_id == dag.dag_id]
-    store = Store([event(1, "sales", {"orders": 1}), ] if dag.dag_id == "sales_report" else [])
+    store = Store(EVENTS.get(dag.dag_id, []))
     for task_id in Graph(stored).order:
         params = {name: param.value for name, param in dag.params.items()}
         run = {"logical_date": "2026-01-31T00:00:00Z"}
