@@ -29,6 +29,7 @@ from onceflow.runtime.wakeups import Wakeups
 from onceflow.store import processes
 from onceflow.store.database import Database, is_transient
 from onceflow.store.migrate import wait_until_ready
+from onceflow.store.waiting import happens_within
 
 LEASE_LOST, UNUSABLE = 4, 5
 CONNECTIONS = 3
@@ -147,7 +148,7 @@ class Heartbeat(Background):
     async def run(self, stop: asyncio.Event) -> None:
         role = self._role
         role.valid_until = boot_seconds() + role.settings.lease_seconds
-        while not await _stopped_within(stop, role.settings.renew_seconds):
+        while not await happens_within(stop, role.settings.renew_seconds):
             sent = boot_seconds()
             if role.kind in OWNERS and sent > role.valid_until:
                 raise FencedError(f"not renewed for {role.settings.lease_seconds} s")
@@ -199,12 +200,3 @@ class ParentWatch(Background):
                 _stop(self._role)
         except BlockingIOError:
             return
-
-
-async def _stopped_within(stop: asyncio.Event, seconds: float) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            await stop.wait()
-    except TimeoutError:
-        return False
-    return True

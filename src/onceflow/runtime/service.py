@@ -16,6 +16,7 @@ from onceflow.model.errors import FencedError
 from onceflow.runtime.log import get_logger
 from onceflow.runtime.wakeups import Wakeups
 from onceflow.store.database import is_transient
+from onceflow.store.waiting import happens_within
 
 LOOKS = (0.003, 0.010, 0.030)
 LONGEST_BACK_OFF = 10.0
@@ -106,13 +107,7 @@ def _back_off(failures: int) -> float:
     return min(LONGEST_BACK_OFF, 0.05 * 2 ** min(failures, 10)) * random.uniform(0.5, 1.0)
 
 
-async def _wait_for(wake: asyncio.Event, stop: asyncio.Event, seconds: float) -> bool:
-    """Sleep until woken, stopped (both: True) or the time is over (False)."""
-    if stop.is_set():
-        return True
-    try:
-        async with asyncio.timeout(seconds):  # not wait_for: in Python 3.11 it swallows a cancellation now and then
-            await wake.wait()
-    except TimeoutError:
-        return False
-    return True
+async def _wait_for(wake: asyncio.Event, stop: asyncio.Event, seconds: float) -> None:
+    """Sleep until woken or stopped, at most so many seconds."""
+    if not stop.is_set():
+        await happens_within(wake, seconds)

@@ -14,6 +14,7 @@ import asyncpg
 from onceflow.model.clock import boot_seconds
 from onceflow.store import statements
 from onceflow.store.database import Database, server_settings, set_all
+from onceflow.store.waiting import happens_within
 
 TOPICS = ("delivery", "run", "finish", "task", "watcher", "dag")
 PREFIX = "onceflow_"
@@ -59,7 +60,7 @@ class Bell:
             try:
                 await self._connected(stop)
             except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
-                await _pause(stop, 1.0)
+                await happens_within(stop, 1.0)
 
     async def _connected(self, stop: asyncio.Event) -> None:
         connection = await asyncpg.connect(self._url, timeout=5)
@@ -71,7 +72,7 @@ class Bell:
                     await connection.add_listener(PREFIX + topic, self._on_notification)
                     listening.add(topic)
                     self._heard(topic)  # whatever was missed while not listening
-                if not await _wait(self._ring, 1.0):
+                if not await happens_within(self._ring, 1.0):
                     continue
                 self._ring.clear()
                 if due := self._take_due():
@@ -93,16 +94,3 @@ class Bell:
     def _on_notification(self, _connection: object, _pid: int, channel: str, sender: object) -> None:
         if sender != self._sender:
             self._heard(channel.removeprefix(PREFIX))
-
-
-async def _wait(event: asyncio.Event, seconds: float) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return False
-    return True
-
-
-async def _pause(stop: asyncio.Event, seconds: float) -> None:
-    await _wait(stop, seconds)

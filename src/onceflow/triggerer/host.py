@@ -16,6 +16,7 @@ from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.store import watchers
 from onceflow.store.database import is_transient
+from onceflow.store.waiting import happens_within
 from onceflow.store.watchers import OwnedWatcher
 from onceflow.triggerer.deliver import Batch, deliver
 from onceflow.triggerer.process import BLOCKED_SECONDS, GuestProcess
@@ -90,7 +91,7 @@ class Host:
         """End guests whose loop stands still, and name the watcher that blocks it."""
         last = boot_seconds()
         while not stop.is_set():
-            await _sleep(stop, WATCH_SECONDS)
+            await happens_within(stop, WATCH_SECONDS)
             late = boot_seconds() - last > 4 * WATCH_SECONDS
             last = boot_seconds()
             if late:
@@ -241,11 +242,3 @@ class Host:
         if not guest.watches and guest in self._guests:
             self._guests.remove(guest)
             guest.process.end()
-
-
-async def _sleep(stop: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await stop.wait()
-    except TimeoutError:
-        return
