@@ -39,21 +39,27 @@ def _run(name: str, options: argparse.Namespace, results: list[dict[str, Any]]) 
     before = report.machine()
     print(f"— {name} — load {before['load'][0]:g}", flush=True)
     setup = Setup(Path(tempfile.mkdtemp(prefix="onceflow-bench-")), tuple(options.schedulers), _scale(options))
-    try:
-        with Stalls() as stalls:
-            found = asyncio.run(find(name)(setup))
-    except Exception:
-        traceback.print_exc()
-        print(f"{name} failed; its files are in {setup.folder}", file=sys.stderr, flush=True)
-        return None
+    with Stalls() as stalls:
+        found = _found(name, setup)
     if stalls.seconds:
         setup.note(f"the machine stood still for {', '.join(map(str, stalls.seconds))} s: measure again")
+    if found is None:
+        return None
     if not options.keep:
         shutil.rmtree(setup.folder, ignore_errors=True)
     results.append(report.result(name, before, setup.scale, found, setup.notes))
     report.write(RESULTS / f"{name}.json", results[-1])
     print(report.table(found), flush=True)
     return found
+
+
+def _found(name: str, setup: Setup) -> list[Figure] | None:
+    try:
+        return asyncio.run(find(name)(setup))
+    except Exception:
+        traceback.print_exc()
+        print(f"{name} failed; its files are in {setup.folder}", file=sys.stderr, flush=True)
+        return None
 
 
 def _scale(options: argparse.Namespace) -> float:
