@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from onceflow.executors import notify_queued
 from onceflow.model.timetable import due
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
+from onceflow.scheduler.start_runs import start_startable
 from onceflow.store import timed
 from onceflow.store.versions import Versions
 
@@ -61,15 +63,21 @@ class CreateContinuousRuns(Service):
     rest = 0.01
     poll = SELDOM
 
-    def __init__(self, role: Role) -> None:
+    def __init__(self, role: Role, versions: Versions | None = None) -> None:
         self._role = role
+        self._versions = versions or Versions()
 
     async def run_once(self) -> bool:
         dags = await timed.find_continuous(self._role.database, DAGS_PER_BATCH)
         if not dags:
             return False
-        if not await timed.create_continuous(self._role.database, self._role.id, dags):
+        async with self._role.database.transaction() as tx:  # a pause comes before or after, never in between
+            created = await timed.create_continuous(tx, self._role.id, dags)
+            started = await start_startable(tx, self._versions, dags) if created else None
+        if not created:
             self.contended = True
             return False
+        if started:
+            notify_queued(self._role.wakeups)
         self._role.wakeups.wake("run")
         return True

@@ -19,7 +19,7 @@ async def build(role: Role) -> Sequence[Service | Background]:
     return [
         Glance(role),
         CreateTimedRuns(role, versions),
-        CreateContinuousRuns(role),
+        CreateContinuousRuns(role, versions),
         CreateAssetRuns(role, versions),
         StartRuns(role, versions),
         AdvanceRuns(role, versions),

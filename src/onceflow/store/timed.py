@@ -51,7 +51,7 @@ async def find_continuous(database: Database, limit: int, now: datetime | None =
 
 
 async def create_continuous(
-    database: Database, process: UUID, dags: Sequence[int], now: datetime | None = None
+    tx: Connection, process: UUID, dags: Sequence[int], now: datetime | None = None
 ) -> list[int]:
     """Start the next run of those DAGs that still have none under way."""
-    return [r["id"] for r in await database.fetch("runs/create_continuous", process, list(dags), now)]
+    return [r["id"] for r in await tx.fetch("runs/create_continuous", process, list(dags), now)]
