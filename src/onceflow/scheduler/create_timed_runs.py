@@ -79,5 +79,6 @@ class CreateContinuousRuns(Service):
             return False
         if started:
             notify_queued(self._role.wakeups)
-        self._role.wakeups.wake("run")
+        else:
+            self._role.wakeups.wake("run")
         return True

@@ -7,7 +7,7 @@ NOTIFY have a connection of their own (`store/notify.py`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -119,7 +119,8 @@ class Database:
 
     async def close(self) -> None:
         try:
-            await asyncio.wait_for(self._pool.close(), 3)
+            async with asyncio.timeout(3):
+                await self._pool.close()
         except TimeoutError:
             self._pool.terminate()
 
@@ -258,10 +259,3 @@ def unreachable(url: str, error: BaseException) -> UnreachableError:
         where=public_address(url),
         remedy="start it, or correct ONCEFLOW_DATABASE_URL",
     )
-
-
-def json_texts(values: Sequence[Any]) -> list[str]:
-    """Values as JSON texts, for an array parameter."""
-    from onceflow.model.serialize import dumps
-
-    return [dumps(v) for v in values]

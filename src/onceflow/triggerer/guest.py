@@ -193,7 +193,8 @@ def describe(error: BaseException) -> dict[str, str]:
 
 async def _clean_up(trigger: BaseEventTrigger) -> None:
     try:
-        await asyncio.wait_for(trigger.cleanup(), 1)
+        async with asyncio.timeout(1):
+            await trigger.cleanup()
     except Exception as error:
         print(f"cleanup of {type(trigger).__name__} failed: {error!r}", file=sys.stderr)
 

@@ -120,7 +120,7 @@ class Guests:
         self._templates.close()
 
     async def _start(self, guest: Guest) -> None:
-        task, spec = guest.task, guest.version.spec
+        task = guest.task
         order = await self._order(guest)
         template = self._templates.file(task.source_hash, order)
         fresh = self._wants_fresh(guest)
@@ -143,7 +143,7 @@ class Guests:
             guest.template = template
             template.start(guest.number, order, theirs, lambda code: self._ended(guest, code))
             theirs.close()
-        limit = spec.task(task.task_id).execution_timeout
+        limit = guest.version.graph.tasks[task.task_id].execution_timeout
         if limit:
             guest.timer = asyncio.get_running_loop().call_later(limit + TIMEOUT_GRACE, self._overran, guest)
 
@@ -183,7 +183,7 @@ class Guests:
             "map_index": task.map_index,
             "attempt": task.attempt,
             "try_number": task.attempt,
-            "max_tries": spec.task(task.task_id).retries,
+            "max_tries": guest.version.graph.tasks[task.task_id].retries,
             "token": str(task.token),
             "params": spec.params | {k: v for k, v in conf.items() if k in spec.params},
             "run": {
