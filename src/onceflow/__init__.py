@@ -21,6 +21,7 @@ if sys.platform == "win32":
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from onceflow.model.message import MessageId
     from onceflow.model.states import RunState as DagRunState
     from onceflow.model.states import TaskState as TaskInstanceState
     from onceflow.model.states import TriggerRule
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from onceflow.sdk.xcom import XComArg
 
 _HOME = {
+    "model.message": ("MessageId",),
     "model.states:RunState": ("DagRunState",),
     "model.states:TaskState": ("TaskInstanceState",),
     "model.states": ("TriggerRule",),
@@ -137,6 +139,7 @@ __all__ = [
     "EmptyOperator",
     "FailTask",
     "Label",
+    "MessageId",
     "Metadata",
     "Param",
     "PokeReturnValue",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,10 +17,14 @@ from onceflow.model.change import (
     check_extra,
     check_key,
     check_xcom,
+    identified,
     key_hash,
+    message_hash,
     sighting_hash,
 )
 from onceflow.model.errors import InputError
+from onceflow.model.key import Key
+from onceflow.model.message import MessageId
 
 SIGHTING = uuid.UUID("018f2f3e-0000-7000-8000-000000000001")
 
@@ -87,3 +92,61 @@ def test_data_is_measured_in_bytes(check, limit: int) -> None:
         with pytest.raises(InputError, match=f"the limit is {limit}") as refused:
             check(text, "event 5")
         assert refused.value.where == "event 5"
+
+
+MESSAGE = MessageId("kafka://prod/orders/3", 42)
+BY_ID = Key(("id",))
+BY_CODE = Key(function="orders.by_id", file="orders.py")
+
+
+def told(key: str | None = None, extra: str = '{"id": 7}', **more: Any) -> Change:
+    return Change("orders", extra, key, SIGHTING, **more)
+
+
+@pytest.mark.parametrize(
+    ("change", "declared", "expected"),
+    [
+        (told("own", message=MESSAGE, fallback="request"), (BY_ID,), key_hash("own")),
+        (told("own"), (BY_CODE,), key_hash("own")),
+        (told(message=MESSAGE, fallback="request"), (None, BY_ID), key_hash("7")),
+        (told(extra='{"id": 7, "sha": "x"}'), (Key(("sha",)), BY_CODE), key_hash("x")),
+        (told(message=MESSAGE, fallback="request"), (None, None), message_hash(MESSAGE)),
+        (told(fallback="request"), (), key_hash("request")),
+        (told(), (), sighting_hash(SIGHTING)),
+    ],
+)
+def test_the_first_rule_that_applies_identifies_a_change(change: Change, declared: Any, expected: uuid.UUID) -> None:
+    """A key it carries, the watcher's, the asset's, the broker's id, the request's key, the sighting."""
+    assert identified(change, *declared).hash == expected
+
+
+def test_a_key_function_is_not_called_by_us() -> None:
+    with pytest.raises(InputError, match=r"the function orders.by_id, which is code of orders.py") as refused:
+        identified(told(fallback="request", message=MESSAGE), None, BY_CODE)
+    assert "--key" in refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("extra", "says"),
+    [('{"no": 7}', "it has no"), ('{"id": ""}', "the key is empty"), (f'{{"id": "{"x" * 2000}"}}', "limit is 1024")],
+)
+def test_a_payload_that_gives_no_key_is_refused_with_its_place(extra: str, says: str) -> None:
+    with pytest.raises(InputError, match=says) as refused:
+        identified(told(extra=extra), BY_ID)
+    assert refused.value.where == "asset 'orders' with key=id"
+
+
+def test_a_message_counts_in_its_source_and_epoch() -> None:
+    """airflow #64205: the same offset again is the same change; of another partition or life of the topic it is not."""
+    assert str(message_hash(MESSAGE)) == "3345324c-ec87-5605-a409-f9693cbabc5a"
+    same = MessageId("kafka://prod/orders/3", "42")
+    others = [MessageId("kafka://prod/orders/4", 42), MessageId(MESSAGE.source, 43), MessageId(MESSAGE.source, 42, 1)]
+    assert message_hash(same) == message_hash(MESSAGE)
+    assert message_hash(MESSAGE) not in {message_hash(m) for m in others} | {key_hash("42")}
+    assert MessageId.of(others[2].as_dict()) == others[2]
+
+
+@pytest.mark.parametrize("message", [MessageId("", 1), MessageId("s", ""), MessageId("s", True), MessageId("s", 1.5)])
+def test_a_message_without_source_or_id_is_refused(message: MessageId) -> None:
+    with pytest.raises(InputError, match="the message's"):
+        message.check("event")

@@ -7,9 +7,21 @@ from typing import Any
 import pytest
 from authoring import file_of, run_task
 
-from onceflow import DAG, Asset, AssetAll, AssetAny, AssetWatcher, BaseEventTrigger, EmptyOperator, TriggerEvent, asset
+from onceflow import (
+    DAG,
+    Asset,
+    AssetAll,
+    AssetAny,
+    AssetWatcher,
+    BaseEventTrigger,
+    EmptyOperator,
+    TriggerEvent,
+    asset,
+    task,
+)
 from onceflow.model.dagspec import AssetSpec
 from onceflow.model.errors import DagError
+from onceflow.model.key import Key
 from onceflow.model.serialize import decode
 
 
@@ -67,7 +79,7 @@ def stored(*assets: Asset) -> dict[str, AssetSpec]:
 
 def test_an_asset_is_its_name() -> None:
     spec = stored(Asset("orders", uri="s3://b/orders", group="table", extra={"team": "x"}, key="id"))["orders"]
-    assert (spec.uri, spec.group, spec.extra, spec.key) == ("s3://b/orders", "table", {"team": "x"}, "id")
+    assert (spec.uri, spec.group, spec.extra, spec.key) == ("s3://b/orders", "table", {"team": "x"}, Key(("id",)))
     assert spec.where.startswith(__file__)
     assert Asset("orders") == Asset("orders", uri="s3://b/orders")
     assert Asset(uri="s3://b/x").name == "s3://b/x" == Asset("s3://b/x").uri
@@ -145,7 +157,8 @@ def test_declarations_of_one_asset_are_joined() -> None:
         EmptyOperator(task_id="t", outlets=[Asset("orders", uri="s3://o"), Asset("sums")], inlets=[Asset("prices")])
     specs = {spec.name: spec for spec in file_of(made, assets=[watched(Rows("t"))]).assets}
     assert list(specs) == ["orders", "sums", "prices"]
-    assert (specs["orders"].key, specs["orders"].uri, len(specs["orders"].watchers)) == ("id", "s3://o", 1)
+    assert (specs["orders"].key, specs["orders"].uri, len(specs["orders"].watchers)) == (Key(("id",)), "s3://o", 1)
+    assert [spec.outlet for spec in specs.values()] == [True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -165,6 +178,75 @@ def test_contradictions_are_told_with_both_places(assets: list[Asset], words: st
         file_of(assets=assets)
     assert refused.value.where.startswith(__file__)
     assert refused.value.remedy
+
+
+def test_a_key_is_a_path_several_or_a_function() -> None:
+    def by_id(payload: Any) -> Any:
+        return payload["id"]
+
+    specs = stored(Asset("a", key="order.id"), Asset("b", key=["region", "id"]), Asset("c", key=by_id), Asset("d"))
+    assert specs["a"].key == Key(("order.id",))
+    assert specs["b"].key == Key(("region", "id"))
+    assert specs["d"].key is None
+    function = specs["c"].key
+    assert function is not None
+    assert (function.paths, function.function.rpartition(".")[2], function.file) == ((), "by_id", "test.py")
+    [own] = stored(Asset("a", watchers=[AssetWatcher("w", Plain(), key=["sha"])]))["a"].watchers
+    assert own.key == Key(("sha",))
+
+
+@pytest.mark.parametrize("key", [7, [], [""], "a..b", ["a", "a"], [1], {"id"}, b"id"])
+def test_what_is_no_key_is_refused(key: Any) -> None:
+    for declare in (lambda: Asset("a", key=key), lambda: AssetWatcher("w", Plain(), key=key)):
+        with pytest.raises(DagError, match="key") as refused:
+            declare()
+        assert refused.value.where.startswith(__file__)
+        assert "dotted path" in refused.value.remedy or "name each once" in refused.value.remedy
+
+
+def test_a_key_function_does_not_wait() -> None:
+    async def later(payload: Any) -> str:
+        return "k"
+
+    with pytest.raises(DagError, match="coroutine function"):
+        Asset("a", key=later)
+
+
+def test_a_declared_key_is_an_identity() -> None:
+    """No warning for a trigger without keys, if asset or watcher declares one."""
+    for declared in (watched(Plain(), key="id"), Asset("a", watchers=[AssetWatcher("w", Plain(), key="id")])):
+        assert not file_of(assets=[declared]).warnings
+
+
+def test_a_key_function_is_called_for_outlets() -> None:
+    """The worker's guest calls it; what the payload lacks fails the task with the reason."""
+    made = DAG("d", schedule=None)
+    with made:
+
+        @task(outlets=[Asset("sums", key=lambda payload: payload["day"])])
+        def add(days: list[Any], outlet_events: Any) -> None:
+            for day in days:
+                outlet_events["sums"].add({"day": day} if day else {})
+            outlet_events["sums"].add({"day": "x"}, key="mine")
+
+        add([1, "b"])
+    result = run_task(made, "add")
+    assert [e["key"] for e in result.events] == ["1", "b", "mine"]
+    failing = DAG("f", schedule=None)
+    with failing:
+        add([""])
+    told = run_task(failing, "add")
+    assert told.outcome == "failed" and not told.retry_allowed
+    assert "KeyError: 'day'" in told.error["message"] and "outlet 'sums'" in told.error["message"]
+
+
+def test_an_outlet_without_its_asset_s_key_function_is_refused() -> None:
+    made = DAG("d", schedule=None)
+    with made:
+        EmptyOperator(task_id="t", outlets=[Asset("orders")])
+    with pytest.raises(DagError, match="lacks the key function") as refused:
+        file_of(made, assets=[Asset("orders", key=str)])
+    assert "that very object" in refused.value.remedy
 
 
 @pytest.mark.parametrize("name", ["", "  ", 5, "x" * 2000])

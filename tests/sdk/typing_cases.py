@@ -45,7 +45,9 @@ class Rows(BaseEventTrigger):
 Asset("x", watchers=[AssetWatcher(name="w", trigger=Rows())])
 Asset("x", watchers=[AssetWatcher(name="w", trigger="rows")])  # refused
 Asset("x", watchers=[Rows()])  # refused
-Asset("x", key=["id"])  # refused
+Asset("x", key=["region", "id"])
+Asset("x", key=lambda payload: payload["id"])
+Asset("x", key=7)  # refused
 Asset("x", ur="s3://x")  # refused
 Asset(5)  # refused
 Metadata("orders", {})  # refused

@@ -35,7 +35,7 @@ from onceflow.model.dagspec import AssetSpec, ContinuousSchedule, IntervalSchedu
 from onceflow.model.errors import FencedError
 from onceflow.model.states import Outcome, TaskState, TriggerRule
 from onceflow.scheduler.create_timed_runs import CreateContinuousRuns, CreateTimedRuns
-from onceflow.store import dags, events, processes, runs, tasks, watchers
+from onceflow.store import assets, dags, events, processes, runs, tasks, watchers
 from onceflow.store.database import Database
 from onceflow.store.events import Ownership
 from onceflow.store.tasks import ClaimedTask, Report
@@ -168,7 +168,7 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 async def test_everybody_at_once(database: Database, database_url: str, seed: int) -> None:
     traffic = Traffic(database, seed)
     await traffic.declare_all(traffic.dice("first"))
-    traffic.assets = await events.asset_ids(database, NAMES)
+    traffic.assets = {n: a.id for n, a in (await assets.find(database, NAMES)).items()}
     schedulers = [Scheduler(database) for _ in range(2)]
     await together_all(
         traffic.editor(),

@@ -27,7 +27,7 @@ from ground import (
 )
 
 from onceflow.model.errors import NotFoundError
-from onceflow.store import events, statements
+from onceflow.store import assets, events, statements
 from onceflow.store.database import BAD_DATA, Database
 from onceflow.store.events import Recorded
 
@@ -300,8 +300,8 @@ async def test_pruned_identity_of_a_change_stays_with_the_arbiter(database: Data
 
 async def _record_raw(connection: asyncpg.Connection, database: Database, *changes: events.Change) -> int:
     """Record inside the connection's own transaction; the first event's id."""
-    ids = await events.asset_ids(database, [c.asset for c in changes])
-    rows = await connection.fetch(statements.text("events/record"), *events._arrays(changes, ids, SOURCE), None)
+    found = await assets.find(database, [c.asset for c in changes])
+    rows = await connection.fetch(statements.text("events/record"), *events._arrays(changes, found, SOURCE), None)
     return rows[0]["event_id"]
 
 

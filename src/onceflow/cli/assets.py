@@ -81,7 +81,7 @@ async def _emit_one(asset: str, key: str | None, extra: Any, output: str) -> Non
         [answer] = await emit(database, [one], who())
         await wake(database, "delivery")
     if output == "json":
-        print_json({"asset": asset, "key": key, "event_id": answer.event_id, "status": answer.status})
+        print_json({"asset": asset, "key": answer.key, "event_id": answer.event_id, "status": answer.status})
     elif answer.status == "duplicate":
         click.echo(f"known already: event {answer.event_id}, one more witness")
     else:

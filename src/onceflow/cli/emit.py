@@ -90,7 +90,7 @@ class LineEmitter:
         self.counts.update(a.status for a in answers)
         await self._stored(
             [
-                {"line": n, "asset": c.asset, "key": c.key, "event_id": a.event_id, "status": a.status}
+                {"line": n, "asset": c.asset, "key": a.key, "event_id": a.event_id, "status": a.status}
                 for (n, c), a in zip(numbered, answers, strict=True)
             ]
         )

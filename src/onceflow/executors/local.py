@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from uuid import UUID
 
-from onceflow.store import tasks
+from onceflow.store import assets, tasks
 from onceflow.store.database import Database
-from onceflow.store.events import asset_ids
 from onceflow.store.tasks import ClaimedTask, FinishStatus, Report
 
 
@@ -20,7 +20,6 @@ class LocalExecutor:
         self._database = database
         self._worker = worker
         self._lease_seconds = lease_seconds
-        self._assets: dict[str, int] = {}
 
     async def claim(self, limit: int) -> list[ClaimedTask]:
         return await tasks.claim(self._database, self._worker, limit, self._lease_seconds, executor=self.name)
@@ -29,8 +28,9 @@ class LocalExecutor:
         return await tasks.renew(self._database, self._worker, held, self._lease_seconds)
 
     async def finish(self, reports: Sequence[Report]) -> list[FinishStatus]:
-        """Raises NotFoundError when a report has an event of an asset that nobody declared."""
-        unknown = {c.asset for r in reports for c in r.changes} - self._assets.keys()
-        if unknown:
-            self._assets |= await asset_ids(self._database, sorted(unknown))
-        return await tasks.finish(self._database, self._worker, reports, self._assets)
+        """Raises NotFoundError when a report has an event of an asset that nobody declared, InputError when an event's
+        payload lacks what its asset declares as the key."""
+        named = {c.asset for r in reports for c in r.changes}
+        found = await assets.find(self._database, sorted(named)) if named else {}
+        reports = [replace(r, changes=assets.with_keys(r.changes, found)) if r.changes else r for r in reports]
+        return await tasks.finish(self._database, self._worker, reports, {name: found[name].id for name in found})

@@ -64,6 +64,7 @@ def module_name(path: str) -> str:
 
 # DAGs register themselves with the file that is being loaded, so only one is loaded at a time.
 _one_at_a_time = threading.RLock()
+_files: dict[str, LoadedFile] = {}
 
 RESERVED = frozenset({"airflow", "asyncpg", "fastapi", "onceflow", "pendulum", "uvicorn"})
 
@@ -98,7 +99,15 @@ def _load(full: Path, name: str, folder: Path, source: bytes | None) -> LoadedFi
         setattr(sys.modules[parent], child, module)
     values = list(vars(module).values())
     dags = _own(_once([*scope.registered[before:], *(v for v in values if isinstance(v, DAG))]), full, folder)
-    return LoadedFile(module, dags, _once(v for v in values if isinstance(v, Asset)))
+    loaded = _files[name] = LoadedFile(module, dags, _once(v for v in values if isinstance(v, Asset)))
+    return loaded
+
+
+def loaded_file(path: str, dag_folder: str | Path) -> LoadedFile:
+    """The DAG file, executed now unless it was before and has not changed since."""
+    prepare(dag_folder)
+    with _one_at_a_time:
+        return _files[module_name(path)] if _loaded(path, dag_folder) else load_file(path, dag_folder)
 
 
 def load_class(classpath: str, file: str, dag_folder: str | Path) -> type[Any]:

@@ -1,25 +1,35 @@
-"""A change, and what makes two sightings the same one: the hash of its key, or of the sighting if it has none."""
+"""A change, and what makes two sightings the same one: a key, or a broker's message id, or nothing but the sighting."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onceflow.model.errors import InputError
+from onceflow.model.key import Key, read
+from onceflow.model.message import MessageId
 
 KEY_LIMIT = 1024
 EXTRA_LIMIT = 256 * 1024
 XCOM_LIMIT = 1024 * 1024
 
-# BLAKE2b's "person" separates the two families: no key, whatever its text, can equal a sighting.
+# BLAKE2b's "person" separates the families: no key, whatever its text, can equal a message's id or a sighting.
 KEY_PERSON = b"onceflow.key"
+MESSAGE_PERSON = b"onceflow.message"
 SIGHTING_PERSON = b"onceflow.sight"
 
 
 def key_hash(key: str) -> uuid.UUID:
     """The identity of a change that carries a key: 128 bits of BLAKE2b of its UTF-8 text."""
     return _hash(key.encode(), KEY_PERSON)
+
+
+def message_hash(message: MessageId) -> uuid.UUID:
+    """The identity of a change that only its broker's message id tells from others; an id counts by its text."""
+    text = json.dumps([message.source, str(message.epoch), str(message.id)], separators=(",", ":"))
+    return _hash(text.encode(), MESSAGE_PERSON)
 
 
 def sighting_hash(sighting: uuid.UUID) -> uuid.UUID:
@@ -33,17 +43,49 @@ def _hash(data: bytes, person: bytes) -> uuid.UUID:
 
 @dataclass(frozen=True)
 class Change:
-    """What one sighting reports. `extra` is JSON text; `sighting` stays the same when the report is sent again."""
+    """What one sighting reports. `extra` is JSON text; `sighting` stays the same when the report is sent again.
+
+    `message` and `fallback` identify a change that has no key: a broker's id, or the key of the request that told it.
+    """
 
     asset: str
     extra: str
     key: str | None
     sighting: uuid.UUID
+    message: MessageId | None = None
+    fallback: str | None = None
 
     @property
     def hash(self) -> uuid.UUID:
         """The identity of the change on its asset."""
-        return sighting_hash(self.sighting) if self.key is None else key_hash(self.key)
+        if self.key is not None:
+            return key_hash(self.key)
+        return sighting_hash(self.sighting) if self.message is None else message_hash(self.message)
+
+
+def identified(change: Change, *declared: Key | None) -> Change:
+    """The change with the key it has by the first rule that applies.
+
+    A key it carries; the first key that is declared (the watcher's, then the asset's), read from its payload; its
+    message id; the key of the request. Raises InputError when a declared key cannot be had: the payload lacks a field,
+    or it takes a function, which is called in the process that runs DAG code and not here.
+    """
+    if change.key is not None:
+        return change
+    key = next((k for k in declared if k is not None), None)
+    if key is None:
+        return change if change.message is not None else replace(change, key=change.fallback)
+    where = f"asset {change.asset!r} with key={key}"
+    if key.function:
+        raise InputError(
+            f"asset {change.asset!r} tells changes apart by the function {key.function}, which is code of {key.file}",
+            where=where,
+            remedy="give the change its key: --key, the field `key` of a request or line, or the asset object that "
+            "has the function as the task's outlet",
+        )
+    text = read(key, json.loads(change.extra), where)
+    check_key(text, where)
+    return replace(change, key=text)
 
 
 def check_key(key: str, where: str = "") -> None:

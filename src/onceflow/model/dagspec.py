@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from onceflow.model.key import Key
+from onceflow.model.rules import Rules
 from onceflow.model.states import TriggerRule
 
 FORMAT = 1
@@ -18,7 +20,10 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class WatcherSpec:
-    """A trigger that watches an asset. `file` is the DAG file to load first if the trigger's class lives in one."""
+    """A trigger that watches an asset. `file` is the DAG file to load first if the trigger's class lives in one.
+
+    `key`: what of its payloads identifies a change, if the watcher says so itself.
+    """
 
     name: str
     classpath: str  # "package.module.Class"
@@ -26,11 +31,15 @@ class WatcherSpec:
     mode: Literal["single"] = "single"
     file: str = ""  # relative to the DAG folder; "" = importable module
     where: str = ""  # "file.py:12", for messages
+    key: Key | None = None
 
 
 @dataclass(frozen=True)
 class AssetSpec:
-    """An asset is its name; `key` is the dotted field path of the payload that identifies a change ("" = none)."""
+    """An asset is its name; `key` says what of a payload identifies a change, None if this file does not.
+
+    `outlet`: a task of this file makes its events.
+    """
 
     name: str
     uri: str = ""
@@ -38,7 +47,13 @@ class AssetSpec:
     extra: dict[str, Any] = field(default_factory=dict)
     watchers: tuple[WatcherSpec, ...] = ()
     where: str = ""
-    key: str = ""
+    key: Key | None = None
+    outlet: bool = False
+
+    @property
+    def rules(self) -> Rules:
+        """What is said here about the asset's changes."""
+        return Rules(self.key)
 
 
 # A condition over assets, as nested plain lists: ["asset", name] | ["and", [..]] | ["or", [..]]

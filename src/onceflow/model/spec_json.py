@@ -26,6 +26,7 @@ from onceflow.model.dagspec import (
     WatcherSpec,
 )
 from onceflow.model.errors import UnsupportedError
+from onceflow.model.key import Key
 from onceflow.model.states import TriggerRule
 from onceflow.model.times import from_rfc3339, to_rfc3339
 
@@ -118,7 +119,12 @@ def _task(value: Mapping[str, Any]) -> TaskSpec:
 
 
 def _asset(value: Mapping[str, Any]) -> AssetSpec:
-    return _build(AssetSpec, value, watchers=tuple(_build(WatcherSpec, w) for w in value.get("watchers", ())))
+    watchers = tuple(_build(WatcherSpec, w, key=_key(w.get("key"))) for w in value.get("watchers", ()))
+    return _build(AssetSpec, value, watchers=watchers, key=_key(value.get("key")))
+
+
+def _key(value: Mapping[str, Any] | None) -> Key | None:
+    return None if value is None else _build(Key, value)
 
 
 def _time(text: str | None) -> datetime | None:

@@ -30,6 +30,7 @@ JSON_COLUMNS = frozenset(
         "failure",
         "last_error",
         "last_judgement",
+        "rules",
         "schedule",
         "source",
         "spec",

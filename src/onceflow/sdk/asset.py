@@ -3,8 +3,8 @@
     orders = Asset("orders", uri="s3://bucket/orders", key="id")
     DAG("report", schedule=orders & Asset("prices"))
 
-An asset is its name. `key` is the dotted path of the payload's field that identifies a change: two changes with the
-same key are one change, whoever reports them.
+An asset is its name. `key` says what of the payload identifies a change: two changes with the same key are one change,
+whoever reports them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from onceflow.model.errors import DagError
+from onceflow.sdk.keys import KeyArg, declared
 from onceflow.sdk.trigger import BaseEventTrigger
 from onceflow.sdk.where import here
 
@@ -36,11 +37,15 @@ class AssetExpression:
 
 
 class AssetWatcher:
-    """Declares that a trigger watches an asset; `name` is unique on the asset."""
+    """Declares that a trigger watches an asset; `name` is unique on the asset.
 
-    def __init__(self, name: str, trigger: BaseEventTrigger) -> None:
+    key: what identifies a change in this trigger's payloads, as for Asset; goes before the asset's
+    """
+
+    def __init__(self, name: str, trigger: BaseEventTrigger, *, key: KeyArg | None = None) -> None:
         self.name = name
         self.trigger = trigger
+        self.key = key
         self.where = here()
         if not isinstance(name, str) or not name:
             raise DagError(
@@ -53,6 +58,7 @@ class AssetWatcher:
                 where=self.where,
                 remedy="pass an instance of a subclass of BaseEventTrigger",
             )
+        self.declared_key = declared(key, f"watcher {name!r}", self.where)
 
 
 class Asset(AssetExpression):
@@ -60,7 +66,8 @@ class Asset(AssetExpression):
 
     name:     its identity; taken from `uri` if only that is given
     uri:      where it is; unique among assets
-    key:      dotted path of the payload's field that identifies a change, such as "id" or "commit.sha"
+    key:      what identifies a change: the dotted path of a field of the payload ("order.id"), a list of them, or a
+              function of the payload; a change that brings a key of its own keeps that
     extra:    any JSON object, shown with the asset
     watchers: what notices its changes
     """
@@ -73,7 +80,7 @@ class Asset(AssetExpression):
         group: str = "asset",
         extra: dict[str, Any] | None = None,
         watchers: Iterable[AssetWatcher] = (),
-        key: str | None = None,
+        key: KeyArg | None = None,
     ) -> None:
         self.where = here()
         self.name = _text(name or uri, "name", self.where)
@@ -81,13 +88,11 @@ class Asset(AssetExpression):
         self.group = group
         self.extra = dict(extra or {})
         self.watchers = list(watchers)
-        self.key = key or ""
+        self.key = key
+        self.declared_key = declared(key, f"asset {self.name!r}", self.where)
         self._check()
 
     def _check(self) -> None:
-        if not isinstance(self.key, str):
-            remedy = 'give the dotted path of a field of the payload, such as key="id"'
-            raise DagError(f"asset {self.name!r} has the key {self.key!r}", where=self.where, remedy=remedy)
         for watcher in self.watchers:
             if not isinstance(watcher, AssetWatcher):
                 remedy = "wrap each trigger: AssetWatcher(name=..., trigger=...)"

@@ -24,6 +24,7 @@ from onceflow.sdk.where import here
 
 if TYPE_CHECKING:
     from onceflow.sdk.context import Context
+    from onceflow.sdk.keys import KeyArg
     from onceflow.sdk.schedule import ScheduleArg
     from onceflow.sdk.typed import DagOptions
 
@@ -60,7 +61,7 @@ class AssetDecorator:
         group: str = "asset",
         extra: dict[str, Any] | None = None,
         watchers: Iterable[AssetWatcher] = (),
-        key: str | None = None,
+        key: KeyArg | None = None,
         dag_id: str | None = None,
         **options: Unpack[DagOptions],
     ) -> Callable[[Callable[..., Any]], AssetDefinition]:

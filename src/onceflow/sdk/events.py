@@ -11,6 +11,7 @@ from onceflow.model.change import check_extra, check_key
 from onceflow.model.errors import InputError
 from onceflow.model.serialize import decode, dumps, encode
 from onceflow.model.times import from_rfc3339
+from onceflow.sdk import keys
 from onceflow.sdk.asset import Asset
 
 
@@ -170,7 +171,15 @@ class OutletEvent:
             value = self.extra if not self.added else both
             where = f"extra of outlet {self.asset.name!r}"
             check_extra(dumps(value, where), where)
-            yield {"asset": self.asset.name, "extra": encode(value, where), "key": key}
+            yield {"asset": self.asset.name, "extra": encode(value, where), "key": self._key(key, value)}
+
+    def _key(self, given: str | None, payload: Any) -> str | None:
+        """The event's key, as far as it takes the user's code to know it."""
+        if given is not None or not callable(self.asset.key):
+            return given
+        key = keys.call(self.asset.key, payload, f"outlet {self.asset.name!r}")
+        check_key(key, f"key of outlet {self.asset.name!r}")
+        return key
 
 
 class OutletEvents(Mapping[Any, OutletEvent]):

@@ -1,20 +1,25 @@
-"""Whether a trigger gives its changes an identity, as far as its code tells."""
+"""What can be told when a file is parsed about the identity of its changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from types import CodeType
 
+from onceflow.model.dagspec import AssetSpec
+from onceflow.model.errors import DagError
+from onceflow.sdk.asset import Asset
 from onceflow.sdk.trigger import BaseEventTrigger, Checkpoint
 
-WORDS = frozenset({"key", "cursor"})
+WORDS = frozenset({"key", "cursor", "message_id"})
 
 
 def has_identity(kind: type[BaseEventTrigger]) -> bool:
-    """Whether changes reported by this trigger carry a key or a cursor.
+    """Whether changes reported by this trigger carry a key, a message id or a cursor.
 
     A class attribute `has_identity` says it outright. Else the trigger's own methods are searched for a call with
-    `key=` or `cursor=`, or for `Checkpoint`; this may say yes too often, never no to a trigger that does it plainly.
+    `key=`, `message_id=` or `cursor=`, or for `Checkpoint`; this may say yes too often, never no to a trigger that
+    does it plainly.
     """
     declared = getattr(kind, "has_identity", None)
     if declared is not None:
@@ -42,3 +47,21 @@ def _gives_identity(code: CodeType) -> bool:
         if isinstance(constant, CodeType) and _gives_identity(constant):
             return True
     return False
+
+
+def mark_outlets(specs: Iterable[AssetSpec], outlets: Iterable[Asset]) -> tuple[AssetSpec, ...]:
+    """The specs, with those marked whose events tasks make.
+
+    A task calls the key function that its own outlet has: raises DagError for an outlet that lacks its asset's.
+    """
+    known = {spec.name: spec for spec in specs}
+    for outlet in outlets:
+        key = known[outlet.name].key
+        if key is not None and key.function and outlet.declared_key is None:
+            raise DagError(
+                f"outlet {outlet.name!r} lacks the key function {key.function} of its asset",
+                where=outlet.where,
+                remedy=f"use the asset declared at {known[outlet.name].where}, that very object",
+            )
+    names = {outlet.name for outlet in outlets}
+    return tuple(replace(spec, outlet=spec.name in names) for spec in specs)

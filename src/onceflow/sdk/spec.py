@@ -12,12 +12,13 @@ from typing import Any
 
 from onceflow.model.dagspec import AssetSpec, DagSpec, FileSpec, TaskSpec, WatcherSpec
 from onceflow.model.errors import DagError, InputError
+from onceflow.model.key import Key
 from onceflow.model.serialize import encode
 from onceflow.model.upstream import Graph
 from onceflow.sdk import options as table
 from onceflow.sdk.asset import Asset, AssetExpression, AssetWatcher
 from onceflow.sdk.dag import DAG
-from onceflow.sdk.identity import has_identity
+from onceflow.sdk.identity import has_identity, mark_outlets
 from onceflow.sdk.operator import BaseOperator
 
 
@@ -26,6 +27,7 @@ class Compiler:
 
     def __init__(self, folder: Path) -> None:
         self.prefix = f"{folder}/"
+        self.path = ""
         self.warnings: list[str] = []
 
     def place(self, where: str) -> str:
@@ -35,10 +37,12 @@ class Compiler:
     def file(self, path: str, source_hash: str, dags: Iterable[DAG], assets: Iterable[Asset]) -> FileSpec:
         """Everything that the file declares."""
         dags = list(dags)
+        self.path = path
         self._check_ids(dags)
         specs = tuple(self.dag(dag, path) for dag in dags)
-        named = [asset for dag in dags for asset in _assets_of(dag)]
-        merged = self.assets([*named, *assets])
+        named = [asset for dag in dags for asset in assets_of(dag)]
+        outlets = [outlet for dag in dags for task in dag.tasks for outlet in task.outlets]
+        merged = mark_outlets(self.assets([*named, *assets]), outlets)
         return FileSpec(path, source_hash, specs, merged, tuple(dict.fromkeys(self.warnings)))
 
     def _check_ids(self, dags: list[DAG]) -> None:
@@ -121,10 +125,6 @@ class Compiler:
 
     def asset(self, asset: Asset) -> AssetSpec:
         """One declaration of an asset."""
-        if asset.key:
-            self.warnings.append(
-                f"{self.place(asset.where)}: key of asset {asset.name!r} has no effect in Onceflow yet"
-            )
         watchers: dict[str, WatcherSpec] = {}
         for watcher in asset.watchers:
             spec = self.watcher(watcher, asset)
@@ -136,8 +136,13 @@ class Compiler:
             extra=self._encoded(asset.extra, f"extra of asset {asset.name!r}", asset.where),
             watchers=tuple(watchers.values()),
             where=self.place(asset.where),
-            key=asset.key,
+            key=self._key(asset),
         )
+
+    def _key(self, owner: Asset | AssetWatcher) -> Key | None:
+        """The declared key; of a function, also the file in which guests find it."""
+        key = owner.declared_key
+        return replace(key, file=self.path) if key is not None and key.function else key
 
     def watcher(self, watcher: AssetWatcher, asset: Asset) -> WatcherSpec:
         """One watcher: its trigger as an importable class and the arguments that rebuild it."""
@@ -150,11 +155,11 @@ class Compiler:
         except TypeError as error:
             message = f"serialize() of {kind.__qualname__} gives arguments that it does not take: {error}"
             raise DagError(message, where=watcher.where, remedy="give exactly the arguments of __init__") from None
-        if not has_identity(kind):
+        if not (has_identity(kind) or watcher.key or asset.key):
             self.warnings.append(
                 f"{self.place(watcher.where)}: watcher {watcher.name!r} of asset {asset.name!r} gives its events "
                 "neither a key nor a cursor: after a crash the same change may be reported again as a new event "
-                "(give TriggerEvent(..., key=) or cursor=)"
+                "(give TriggerEvent(..., key=) or cursor=, or declare key= for the watcher or the asset)"
             )
         where = f"arguments of watcher {watcher.name!r} of asset {asset.name!r}"
         return WatcherSpec(
@@ -163,6 +168,7 @@ class Compiler:
             kwargs=self._encoded(kwargs, where, watcher.where),
             file=self._file_of(kind),
             where=self.place(watcher.where),
+            key=self._key(watcher),
         )
 
     def _serialized(self, watcher: AssetWatcher) -> tuple[str, dict[str, Any]]:
@@ -202,7 +208,7 @@ class Compiler:
         for what in ("uri", "key"):
             left, right = getattr(one, what), getattr(two, what)
             if left and right and left != right:
-                message = f"asset {one.name!r} has the {what} {right!r} here and {left!r} at {one.where}"
+                message = f"asset {one.name!r} has the {what} {str(right)!r} here and {str(left)!r} at {one.where}"
                 raise DagError(
                     message, where=two.where, remedy="declare it once and use that object, or make them equal"
                 )
@@ -219,7 +225,7 @@ class Compiler:
         )
 
     def _check_watchers(self, one: WatcherSpec, two: WatcherSpec, asset: str) -> None:
-        if (one.classpath, one.kwargs) != (two.classpath, two.kwargs):
+        if (one.classpath, one.kwargs, one.key) != (two.classpath, two.kwargs, two.key):
             message = f"asset {asset!r} has two different watchers named {two.name!r} (first at {one.where})"
             raise DagError(message, where=two.where, remedy="give one of them another name")
 
@@ -247,7 +253,7 @@ class Compiler:
             raise DagError(message, where=where, remedy=error.remedy) from None
 
 
-def _assets_of(dag: DAG) -> list[Asset]:
+def assets_of(dag: DAG) -> list[Asset]:
     """Every asset that a DAG names: its schedule's, its tasks' outlets and inlets."""
     schedule = dag.schedule
     parts = schedule if isinstance(schedule, (list, tuple, set, frozenset)) else [schedule]

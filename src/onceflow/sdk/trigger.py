@@ -27,6 +27,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from onceflow.model.message import MessageId
+
 if TYPE_CHECKING:
     import logging
 
@@ -43,14 +45,17 @@ UNSET: Final = _Unset()
 class TriggerEvent:
     """One change that a trigger noticed.
 
-    payload: any JSON value; becomes the event's extra.
-    key:     identity of the change on its asset (1 to 1,024 bytes); the same key is the same change. None: none known.
-    cursor:  any JSON value to be stored with the event, in one transaction; UNSET leaves the stored cursor as it is.
+    payload:    any JSON value; becomes the event's extra.
+    key:        identity of the change on its asset (1 to 1,024 bytes); the same key is the same change. None: the key
+                that the watcher or the asset declares, if one does.
+    cursor:     any JSON value to be stored with the event, in one transaction; UNSET leaves the stored cursor as it is.
+    message_id: what the broker calls the message; identifies the change if nothing gives it a key.
     """
 
     payload: Any = None
     key: str | None = None
     cursor: Any = UNSET
+    message_id: MessageId | None = None
 
 
 @dataclass(frozen=True)

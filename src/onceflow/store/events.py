@@ -7,14 +7,16 @@ unknown COMMIT neither doubles nor loses.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
 from onceflow.model.change import Change
-from onceflow.model.errors import NotFoundError
+from onceflow.model.key import Key
 from onceflow.model.serialize import dumps
+from onceflow.store import assets
+from onceflow.store.assets import AssetRef, source_of, with_keys
 from onceflow.store.database import Database
 
 Status = Literal["stored", "duplicate", "repeated"]
@@ -25,10 +27,12 @@ class Recorded:
     """The answer for one change: the event it is, and whether this sighting made it.
 
     `duplicate`: the event existed, this is a further witness. `repeated`: this very sighting was recorded before.
+    `key` is what the change was identified by; None if it was not by a key.
     """
 
     event_id: int
     status: Status
+    key: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -40,30 +44,17 @@ class Ownership:
     term: int
 
 
-async def asset_ids(database: Database, names: Sequence[str]) -> dict[str, int]:
-    """Ids of the assets with these names or URIs; raises NotFoundError naming the first unknown one."""
-    rows = await database.fetch("assets/find", sorted(set(names)))
-    found = {r["wanted"]: r["id"] for r in rows}
-    for name in names:
-        if name not in found:
-            known = [r["name"] for r in await database.fetch("assets/names", 10)]
-            raise NotFoundError(
-                f"there is no asset {name!r}",
-                remedy=f"assets are declared by DAG files; known: {', '.join(known) or 'none'}",
-            )
-    return found
-
-
 async def record(
     database: Database, changes: Sequence[Change], source: dict[str, Any], *, now: datetime | None = None
 ) -> list[Recorded]:
     """Record changes from outside (CLI, API), all in one transaction; the answers are in the order given.
 
-    Raises NotFoundError for an unknown asset.
+    Raises NotFoundError for an unknown asset, InputError when a payload lacks what its asset declares as the key.
     """
-    ids = await asset_ids(database, [c.asset for c in changes])
-    rows = await database.fetch("events/record", *_arrays(changes, ids, source), now)
-    return _answers(rows)
+    found = await assets.find(database, [c.asset for c in changes])
+    changes = with_keys(changes, found)
+    rows = await database.fetch("events/record", *_arrays(changes, found, source), now)
+    return _answers(rows, changes)
 
 
 async def record_if_owner(
@@ -74,18 +65,22 @@ async def record_if_owner(
     *,
     cursor: str | None = None,
     batch: int | None = None,
+    key: Key | None = None,
     now: datetime | None = None,
 ) -> list[Recorded]:
     """Record what a watcher saw together with its cursor (JSON text; None leaves it), if it is still its owner.
 
+    `key` is what the watcher itself declares; it goes before its asset's.
     `batch` numbers what is sent in this term, and stays the same when it is sent again: a session that was cut off, and
     comes after the one sent in its place and the next batch, does not move the cursor back.
-    Raises FencedError when the watcher was claimed by somebody else; then nothing was written.
+    Raises FencedError when the watcher was claimed by somebody else, InputError when a payload lacks the declared key;
+    then nothing was written.
     """
-    ids = await asset_ids(database, [c.asset for c in changes]) if changes else {}
+    found = await assets.find(database, [c.asset for c in changes]) if changes else {}
+    changes = with_keys(changes, found, key)
     rows = await database.fetch(
         "events/record_if_owner",
-        *_arrays(changes, ids, source),
+        *_arrays(changes, found, source),
         ownership.watcher,
         ownership.owner,
         ownership.term,
@@ -93,20 +88,20 @@ async def record_if_owner(
         now,
         batch,
     )
-    return _answers(rows)
+    return _answers(rows, changes)
 
 
-def _arrays(changes: Sequence[Change], ids: dict[str, int], source: dict[str, Any]) -> list[list[Any]]:
+def _arrays(changes: Sequence[Change], found: dict[str, AssetRef], source: dict[str, Any]) -> list[list[Any]]:
     text = dumps(source)
     return [
-        [ids[c.asset] for c in changes],
+        [found[c.asset].id for c in changes],
         [c.sighting for c in changes],
         [c.hash for c in changes],
         [c.key for c in changes],
         [c.extra for c in changes],
-        [text] * len(changes),
+        [text if c.message is None else dumps(source_of(c, source)) for c in changes],
     ]
 
 
-def _answers(rows: Sequence[Any]) -> list[Recorded]:
-    return [Recorded(r["event_id"], r["status"]) for r in sorted(rows, key=lambda r: r["n"])]
+def _answers(rows: Sequence[Any], changes: Sequence[Change]) -> list[Recorded]:
+    return [Recorded(r["event_id"], r["status"], changes[r["n"] - 1].key) for r in sorted(rows, key=lambda r: r["n"])]

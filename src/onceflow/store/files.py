@@ -16,6 +16,8 @@ from typing import Any
 from onceflow.model.asset_expr import assets_of
 from onceflow.model.dagspec import AssetSchedule, AssetSpec, DagSpec, FileSpec, ParseFailure, WatcherSpec
 from onceflow.model.errors import DagError
+from onceflow.model.key import Key
+from onceflow.model.rules import Rules
 from onceflow.model.serialize import dumps
 from onceflow.model.spec_json import dag_spec_from_json, spec_hash, to_json
 from onceflow.model.timetable import anchor_for, first_slot
@@ -126,7 +128,7 @@ async def _declare_assets(tx: Connection, file: KnownFile, assets: Sequence[Asse
     locked = {r["name"]: r["id"] for r in await tx.fetch("assets/lock", names, file.id)}
     conflict = await tx.fetchrow("assets/conflicts", file.id, names, uris)
     if conflict is not None:
-        where = next(a.where for a in assets if a.name == conflict["name"])
+        where = _place(assets, conflict["name"])
         raise DagError(
             f"asset {conflict['name']!r} (uri {conflict['uri']!r}) contradicts asset {conflict['other_name']!r}"
             f" (uri {conflict['other_uri']!r}) declared in {conflict['other_place']}",
@@ -134,11 +136,37 @@ async def _declare_assets(tx: Connection, file: KnownFile, assets: Sequence[Asse
             remedy="an asset's name and URI belong to it alone, in all files",
             code=CONFLICT,
         )
-    await tx.execute("assets/declare", file.id, [locked[n] for n in names], uris, [a.where for a in assets])
+    rules = [dumps(a.rules.as_dict()) for a in assets]
+    entrances = [a.outlet or bool(a.watchers) for a in assets]
+    await _check_rules(tx, file, assets, rules, entrances)
+    ids, places = [locked[n] for n in names], [a.where for a in assets]
+    await tx.execute("assets/declare", file.id, ids, uris, places, rules, entrances)
+    await tx.execute("assets/set_rules", list(locked.values()))
     await tx.execute("assets/deactivate_undeclared", list(locked.values()))
     await tx.execute("assets/clear_changed_uris", names, uris)
     await tx.execute("assets/update", names, uris, [a.group for a in assets], [dumps(a.extra) for a in assets])
     return locked
+
+
+async def _check_rules(
+    tx: Connection, file: KnownFile, assets: Sequence[AssetSpec], rules: Sequence[str], entrances: Sequence[bool]
+) -> None:
+    """Raise DagError if what this file says of an asset's changes does not fit what another file says."""
+    found = await tx.fetchrow("assets/rule_conflicts", file.id, [a.name for a in assets], rules, entrances)
+    if found is None:
+        return
+    other = f"{found['path']} ({found['place']})"
+    if found["differ"]:
+        stated = "; ".join(f"{name} {value}" for name, value in json.loads(found["other"]).items())
+        message = f"asset {found['name']!r} has other rules in {other}: {stated}"
+    else:
+        message = f"asset {found['name']!r} has a key function in one file, and here or in {other} changes without it"
+    remedy = "declare the asset in one module and import that object wherever its changes are made or watched"
+    raise DagError(message, where=_place(assets, found["name"]), remedy=remedy, code=CONFLICT)
+
+
+def _place(assets: Sequence[AssetSpec], name: str) -> str:
+    return next(a.where for a in assets if a.name == name)
 
 
 async def _declare_watchers(
@@ -148,7 +176,9 @@ async def _declare_watchers(
     asset_ids = [i for i, _ in watchers]
     names = [w.name for _, w in watchers]
     definitions = [_definition(w) for _, w in watchers]
-    conflict = await tx.fetchrow("watchers/conflicts", file.id, asset_ids, names, definitions)
+    declared = [_definition(w) + _key_text(w.key) for _, w in watchers]
+    key_files = [_key_file(a, w) for a in assets for w in a.watchers]
+    conflict = await tx.fetchrow("watchers/conflicts", file.id, asset_ids, names, declared)
     if conflict is not None:
         raise DagError(
             f"watcher {conflict['name']!r} has other arguments in {conflict['path']} ({conflict['place']})",
@@ -165,10 +195,12 @@ async def _declare_watchers(
         [json.dumps(w.kwargs) for _, w in watchers],
         [w.file for _, w in watchers],
         definitions,
-        [source_hash if w.file else "" for _, w in watchers],
+        [_code(w, f, source_hash) for (_, w), f in zip(watchers, key_files, strict=True)],
+        [_key_text(w.key) or None for _, w in watchers],
+        key_files,
     )
     places = [w.where for _, w in watchers]
-    gone = await tx.fetch("watchers/link", file.id, asset_ids, names, definitions, places)
+    gone = await tx.fetch("watchers/link", file.id, asset_ids, names, declared, places)
     await tx.execute("watchers/deactivate_undeclared", [r["watcher_id"] for r in gone])
 
 
@@ -252,6 +284,22 @@ def _definition(watcher: WatcherSpec) -> str:
     """What makes a watcher the same one: not its place in a file."""
     canonical = json.dumps([watcher.mode, watcher.classpath, watcher.kwargs], sort_keys=True)
     return hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
+
+
+def _key_text(key: Key | None) -> str:
+    return dumps(Rules(key).as_dict()["key"]) if key else ""
+
+
+def _key_file(asset: AssetSpec, watcher: WatcherSpec) -> str:
+    """The file whose key function the watcher's guest has to call; the watcher's own key goes before the asset's."""
+    key = watcher.key or asset.key
+    return key.file if key is not None else ""
+
+
+def _code(watcher: WatcherSpec, key_file: str, source_hash: str) -> str:
+    """What starts a watcher again from its cursor when it changes."""
+    code = source_hash if watcher.file or key_file else ""
+    return " ".join(part for part in (code, key_file, _key_text(watcher.key)) if part)
 
 
 def _known(row: Any) -> KnownFile:

@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from onceflow.model.key import Key
+from onceflow.model.rules import Rules
 from onceflow.store.database import Database
 
 
 @dataclass(frozen=True)
 class OwnedWatcher:
-    """A watcher just claimed. `cursor`: JSON text as last committed, or None."""
+    """A watcher just claimed. `cursor`: JSON text as last committed, or None.
+
+    `key` is its own, `key_file` the DAG file whose key function its events need, "" if they need none.
+    """
 
     id: int
     term: int
@@ -23,6 +28,8 @@ class OwnedWatcher:
     classpath: str
     kwargs: dict[str, Any]
     file: str
+    key: Key | None
+    key_file: str
     cursor: str | None
     strikes: int
 
@@ -52,7 +59,12 @@ async def claim(
 ) -> list[OwnedWatcher]:
     """Claim up to `limit` watchers without an owner; with `take_over` also those whose lease ran out."""
     rows = await database.fetch("watchers/claim", owner, limit, lease_seconds, take_over)
-    return [OwnedWatcher(**dict(r) | {"kwargs": json.loads(r["kwargs"])}) for r in rows]
+    return [_owned(r) for r in rows]
+
+
+def _owned(row: Any) -> OwnedWatcher:
+    key = Rules.of({"key": json.loads(row["key"])}).key if row["key"] else None
+    return OwnedWatcher(**dict(row) | {"kwargs": json.loads(row["kwargs"]), "key": key})
 
 
 async def renew(

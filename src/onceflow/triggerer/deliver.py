@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from onceflow.model.change import Change
+from onceflow.model.message import MessageId
 from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.store.database import is_transient
@@ -42,14 +43,14 @@ async def deliver(role: Role, watcher: OwnedWatcher, start: UUID, batch: Batch, 
     """
     source = {"kind": "watcher", "watcher": watcher.name, "process": str(role.id), "term": watcher.term}
     changes = [
-        Change(watcher.asset, e["extra"], e["key"], uuid5(start, f"{batch.number}.{i}"))
+        Change(watcher.asset, e["extra"], e["key"], uuid5(start, f"{batch.number}.{i}"), _message(e.get("message")))
         for i, e in enumerate(batch.events)
     ]
     ownership = Ownership(watcher.id, role.id, watcher.term)
     while True:
         try:
             recorded = await record_if_owner(
-                role.database, ownership, changes, source, cursor=batch.cursor, batch=number
+                role.database, ownership, changes, source, cursor=batch.cursor, batch=number, key=watcher.key
             )
         except Exception as error:
             if not is_transient(error) or role.stop.is_set():
@@ -60,3 +61,7 @@ async def deliver(role: Role, watcher: OwnedWatcher, start: UUID, batch: Batch, 
         if any(r.status == "stored" for r in recorded):
             role.wakeups.notify("delivery")
         return
+
+
+def _message(given: dict[str, Any] | None) -> MessageId | None:
+    return None if given is None else MessageId.of(given)

@@ -17,14 +17,18 @@ import sys
 import traceback
 from collections.abc import Coroutine, Generator
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onceflow.guest import channel, lifeline
 from onceflow.guest.loader import load_class, prepare
 from onceflow.model.change import check_extra, check_key
 from onceflow.model.errors import DagError, InputError
+from onceflow.model.message import MessageId
 from onceflow.model.serialize import decode, dumps
 from onceflow.sdk.trigger import UNSET, BaseEventTrigger, Checkpoint, TriggerEvent
+
+if TYPE_CHECKING:
+    from onceflow.guest.keys import KeyOf
 
 ALIVE_SECONDS = 0.5
 MARK_BYTES = 8
@@ -118,11 +122,12 @@ class Guest:
         trigger: BaseEventTrigger | None = None
         try:
             trigger = await self._make_trigger(order)
+            key_of = await self._find_key(order)
             self._send({"started": watcher, "term": term})
             number = 0
             async for event in trigger.run():
                 number += 1
-                await self._deliver(watcher, term, number, event)
+                await self._deliver(watcher, term, batch(event, key_of) | {"n": number})
             self._send({"ended": watcher, "term": term})
         except asyncio.CancelledError:
             return
@@ -145,11 +150,18 @@ class Guest:
         trigger._report = lambda: self._observed.add(order["watcher"])
         return trigger
 
-    async def _deliver(self, watcher: int, term: int, number: int, yielded: Any) -> None:
+    async def _find_key(self, order: dict[str, Any]) -> KeyOf | None:
+        """The key function that the watcher's payloads are given to, if they need one."""
+        if not order["key_file"]:
+            return None
+        from onceflow.guest.keys import key_function  # with what compiles DAGs, which few watchers need
+
+        return await asyncio.to_thread(key_function, order["key_file"], self._folder, order["asset"], order["name"])
+
+    async def _deliver(self, watcher: int, term: int, yielded: dict[str, Any]) -> None:
         """Hand what was yielded to the host; returns once it is committed."""
-        message = batch(yielded) | {"batch": watcher, "term": term, "n": number}
         ack = self._acks[watcher] = asyncio.get_running_loop().create_future()
-        self._send(message)
+        self._send(yielded | {"batch": watcher, "term": term})
         await self._writer.drain()
         await ack
 
@@ -163,8 +175,11 @@ class Guest:
         self._writer.write(channel.pack(message))
 
 
-def batch(yielded: Any) -> dict[str, Any]:
-    """What a trigger yielded, as a message: events (extra as JSON text, key), and the cursor's text if there is one."""
+def batch(yielded: Any, key_of: KeyOf | None = None) -> dict[str, Any]:
+    """What a trigger yielded, as a message: events (extra as JSON text, key), and the cursor's text if there is one.
+
+    `key_of` gives a key to events that have none of their own.
+    """
     if isinstance(yielded, Checkpoint):
         return {"events": [], "cursor": dumps(yielded.cursor, "cursor")}
     events = yielded if isinstance(yielded, list) else [yielded]
@@ -175,14 +190,24 @@ def batch(yielded: Any) -> dict[str, Any]:
                 f"a trigger yielded {type(event).__name__}",
                 remedy="yield a TriggerEvent, a list of them or a Checkpoint",
             )
-        extra = dumps(event.payload, "payload")
-        check_extra(extra, "payload")
-        if event.key is not None:
-            check_key(event.key, "key")
-        message["events"].append({"extra": extra, "key": event.key})
+        message["events"].append(_event(event, key_of))
         if event.cursor is not UNSET:
             message["cursor"] = dumps(event.cursor, "cursor")
     return message
+
+
+def _event(event: TriggerEvent, key_of: KeyOf | None) -> dict[str, Any]:
+    extra = dumps(event.payload, "payload")
+    check_extra(extra, "payload")
+    key = key_of(event.payload) if event.key is None and key_of is not None else event.key
+    if key is not None:
+        check_key(key, "key")
+    if event.message_id is None:
+        return {"extra": extra, "key": key}
+    if not isinstance(event.message_id, MessageId):
+        raise InputError(f"message_id is {event.message_id!r}", where="message_id", remedy="give a MessageId")
+    event.message_id.check("message_id")
+    return {"extra": extra, "key": key, "message": event.message_id.as_dict()}
 
 
 def describe(error: BaseException) -> dict[str, str]:

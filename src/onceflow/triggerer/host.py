@@ -127,6 +127,9 @@ class Host:
             classpath=watcher.classpath,
             kwargs=watcher.kwargs,
             file=watcher.file,
+            asset=watcher.asset,
+            name=watcher.name,
+            key_file=watcher.key_file,
             cursor=None if cursor is None else json.loads(cursor),
         )
 

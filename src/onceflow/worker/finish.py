@@ -6,7 +6,7 @@ import asyncio
 import json
 
 from onceflow.executors.base import Executor
-from onceflow.model.errors import NotFoundError
+from onceflow.model.errors import InputError, NotFoundError
 from onceflow.model.states import Outcome, TaskState
 from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
@@ -16,7 +16,7 @@ from onceflow.store.tasks import Report
 from onceflow.worker.host import Guests
 
 REPORTS_PER_BATCH = 100
-REFUSALS = (*BAD_DATA, NotFoundError)
+REFUSALS = (*BAD_DATA, NotFoundError, InputError)
 
 log = get_logger("onceflow.worker")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Annotated, Literal
 from uuid import UUID, uuid4
 
@@ -92,9 +93,8 @@ def _change(asset: str, body: models.CreateAssetEvent, idempotency_key: str | No
     if idempotency_key is None:
         return change(asset, body.key, body.extra, sighting=uuid4(), where="body")
     check_key(idempotency_key, "Idempotency-Key")
-    key = idempotency_key if body.key is None else body.key
-    draft = change(asset, key, body.extra, where="body")
-    return Change(draft.asset, draft.extra, draft.key, _sighting(idempotency_key, draft))
+    draft = change(asset, body.key, body.extra, where="body")
+    return replace(draft, sighting=_sighting(idempotency_key, draft), fallback=idempotency_key)
 
 
 def _sighting(idempotency_key: str, one: Change) -> UUID:

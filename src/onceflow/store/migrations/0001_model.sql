@@ -96,9 +96,11 @@ create table asset (
   extra json not null default '{}',
   active boolean not null default true,
   created_at timestamptz not null default clock_timestamp(),
+  rules jsonb not null default '{}',
   seq bigint not null default 0,
   subscribers bigint[] not null default '{}'
 ) with (fillfactor = 50);
+comment on column asset.rules is 'what its declarations say of its changes: the key, how long events and identities are kept';
 comment on column asset.seq is 'number of events so far; the next event gets seq + 1, so order by seq is order of commit';
 comment on column asset.subscribers is 'ids of the DAGs that get a delivery of each event, read from the locked row';
 create unique index asset_uri on asset (uri) where active and uri <> '';
@@ -108,8 +110,11 @@ create table asset_declaration (
   asset_id bigint not null references asset,
   uri text not null,
   place text not null,
+  rules jsonb not null default '{}',
+  entrance boolean not null default false,
   primary key (file_id, asset_id)
 );
+comment on column asset_declaration.entrance is 'events come in through this file: a task''s outlet, or a watcher';
 create index asset_declaration_asset on asset_declaration (asset_id);
 
 create table subscription (
@@ -134,6 +139,8 @@ create table watcher (
   file text not null default '',
   definition text not null,
   code text not null default '',
+  key jsonb,
+  key_file text not null default '',
   generation bigint not null default 1,
   claimed_generation bigint not null default 1,
   active boolean not null default true,
@@ -155,6 +162,8 @@ create table watcher (
 comment on column watcher.term is 'raised by every claim; an owner''s write begins with an update that names it';
 comment on column watcher.batch is 'number of the last batch stored in this term: one sent again, that comes late, moves no cursor back';
 comment on column watcher.code is 'hash of the DAG file that holds the trigger''s class; empty if it is installed';
+comment on column watcher.key is 'what of its payloads identifies a change, if the watcher itself declares it';
+comment on column watcher.key_file is 'the DAG file whose key function, of watcher or asset, its events need; empty if none';
 comment on column watcher.generation is 'raised when definition or code change, so that its owner starts it anew';
 comment on column watcher.claimed_generation is 'what its owner runs; events of another one are not stored, it tells them again';
 create index watcher_owner on watcher (owner) where owner is not null;

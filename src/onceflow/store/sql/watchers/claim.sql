@@ -14,4 +14,4 @@ update watcher w set owner = $1, term = w.term + 1, batch = 0, claimed_at = cloc
   lease_until = clock_timestamp() + make_interval(secs => $3)
 where w.id = any (array(select id from free union all select id from abandoned))
   and (w.owner is null or $4 and w.lease_until < clock_timestamp())
-returning w.id, w.term, w.generation, (select a.name from asset a where a.id = w.asset_id) as asset, w.name, w.classpath, w.kwargs, w.file, w.cursor, w.strikes
+returning w.id, w.term, w.generation, (select a.name from asset a where a.id = w.asset_id) as asset, w.name, w.classpath, w.kwargs, w.file, w.key, w.key_file, w.cursor, w.strikes

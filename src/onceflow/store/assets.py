@@ -1,0 +1,50 @@
+"""Assets as those who record changes need them: their ids, and the rules that give a change its identity."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from onceflow.model.change import Change, identified
+from onceflow.model.errors import NotFoundError
+from onceflow.model.key import Key
+from onceflow.model.rules import Rules
+from onceflow.store.database import Database
+
+
+@dataclass(frozen=True)
+class AssetRef:
+    """An asset that was found by name or URI, and what its DAG files say about its changes."""
+
+    id: int
+    name: str
+    rules: Rules
+
+
+async def find(database: Database, names: Sequence[str]) -> dict[str, AssetRef]:
+    """The assets with these names or URIs; raises NotFoundError naming the first unknown one."""
+    rows = await database.fetch("assets/find", sorted(set(names)))
+    found = {r["wanted"]: AssetRef(r["id"], r["name"], Rules.of(json.loads(r["rules"]))) for r in rows}
+    for name in names:
+        if name not in found:
+            known = [r["name"] for r in await database.fetch("assets/names", 10)]
+            raise NotFoundError(
+                f"there is no asset {name!r}",
+                remedy=f"assets are declared by DAG files; known: {', '.join(known) or 'none'}",
+            )
+    return found
+
+
+def with_keys(changes: Sequence[Change], assets: Mapping[str, AssetRef], watcher: Key | None = None) -> list[Change]:
+    """The changes with the keys that are declared for them, by their watcher or their asset.
+
+    Raises InputError when a payload does not give the key that it should.
+    """
+    return [identified(change, watcher, assets[change.asset].rules.key) for change in changes]
+
+
+def source_of(change: Change, source: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a change was noticed, with its broker's message id if it has one."""
+    return dict(source) if change.message is None else {**source, "message": change.message.as_dict()}
