@@ -12,11 +12,13 @@ from typing import Any
 import asyncpg
 
 from onceflow.model.asset_expr import assets_of
-from onceflow.model.consume import Pending, judge
 from onceflow.model.dagspec import AssetSchedule, DagSpec, NoSchedule, TaskSpec
 from onceflow.model.spec_json import spec_hash, to_json
+from onceflow.scheduler.judge_consumers import judge_consumers
+from onceflow.store import deliveries
 from onceflow.store.database import Database
 from onceflow.store.emit import change, emit
+from onceflow.store.versions import Versions
 
 PROCESS = uuid.UUID(int=1)
 
@@ -44,9 +46,10 @@ class World:
         )
 
     async def dag(self, dag_id: str, condition: list[Any] | None = None, **options: Any) -> int:
-        """A DAG with one task; `condition` makes it a consumer. Options are DagSpec's, and `policy`, `paused`."""
+        """A DAG with one task; `condition` makes it a consumer. Options: DagSpec's, AssetSchedule's, `paused`."""
         policy, paused = options.pop("policy", "each"), options.pop("paused", False)
-        schedule = AssetSchedule(condition, policy) if condition else NoSchedule()
+        how = {name: options.pop(name) for name in ("quiet", "max_wait", "max_size", "filters") if name in options}
+        schedule = AssetSchedule(condition, policy, **how) if condition else NoSchedule()
         spec = DagSpec(dag_id, schedule, (TaskSpec("work"),), f"{dag_id}.py", **options)
         kind = f"asset:{policy}" if condition else "none"
         file = await self.sql.fetchval(
@@ -79,35 +82,12 @@ class World:
 
     async def judge(self, dag_id: str) -> list[int]:
         """What a scheduler does: judge what is pending for a DAG, and make its runs. Their primary keys."""
-        async with self.sql.transaction():
-            dag = await self.sql.fetchrow(
-                "select d.*, v.spec from dag d join dag_version v on v.id = d.version_id "
-                "where d.dag_id = $1 for no key update of d",
-                dag_id,
-            )
-            spec = json.loads(dag["spec"])
-            claimed = await self.sql.fetch("select * from claim_deliveries($1, 1000)", [dag["id"]])
-            schedule = AssetSchedule(spec["schedule"]["condition"], spec["schedule"]["policy"])
-            judgement = judge(schedule, [Pending(r["event"], r["asset"]) for r in claimed])
-            groups = judgement.groups
-            members = [(i, event) for i, group in enumerate(groups, 1) for event in group.members]
-            if not groups:
-                await self.sql.execute(
-                    "update dag set last_judged_at = clock_timestamp(), last_judgement = $2 where id = $1",
-                    *(dag["id"], json.dumps(judgement.explanation)),
-                )
-                await self.sql.execute(
-                    "update delivery set judged = true where dag_id = $1 and event_id = any ($2)",
-                    *(dag["id"], [r["event"] for r in claimed]),
-                )
-                return []
-            rows = await self.sql.fetch(
-                "select * from create_asset_runs($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-                *(PROCESS, [dag["id"]], [dag["version_id"]], [json.dumps(judgement.explanation)]),
-                *([dag["id"]] * len(groups), [1] * len(groups), [g.start_event for g in groups]),
-                *([i for i, _ in members], [event for _, event in members]),
-            )
-            return [r[0] for r in rows]
+        dag = await self.sql.fetchval("select id from dag where dag_id = $1", dag_id)
+        before = await self.sql.fetchval("select coalesce(max(id), 0) from run")
+        async with self.database.transaction() as tx:
+            await judge_consumers(tx, PROCESS, await deliveries.claim(tx, [dag]), Versions())
+        rows = await self.sql.fetch("select id from run where id > $1 and dag_id = $2 order by id", before, dag)
+        return [r["id"] for r in rows]
 
     async def start(self, run: int) -> int:
         """Start a run, with a first attempt of its task; the task's primary key."""

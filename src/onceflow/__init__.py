@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from onceflow.model.states import TriggerRule
     from onceflow.sdk.asset import Asset, AssetAll, AssetAny, AssetWatcher, Metadata
     from onceflow.sdk.asset_function import asset
-    from onceflow.sdk.consume import All, Each
+    from onceflow.sdk.consume import All, Each, Latest, Window
     from onceflow.sdk.context import Context, get_current_context
     from onceflow.sdk.dag import DAG, dag
     from onceflow.sdk.decorators import setup, task, teardown
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         TaskError,
         TaskTimeout,
     )
+    from onceflow.sdk.filter import Filter
     from onceflow.sdk.group import TaskGroup, task_group
     from onceflow.sdk.operator import BaseOperator
     from onceflow.sdk.operators import (
@@ -71,7 +72,7 @@ _HOME = {
     "model.states": ("TriggerRule",),
     "sdk.asset": ("Asset", "AssetAll", "AssetAny", "AssetWatcher", "Metadata"),
     "sdk.asset_function": ("asset",),
-    "sdk.consume": ("All", "Each"),
+    "sdk.consume": ("All", "Each", "Latest", "Window"),
     "sdk.context": ("Context", "get_current_context"),
     "sdk.dag": ("DAG", "dag"),
     "sdk.decorators": ("setup", "task", "teardown"),
@@ -86,6 +87,7 @@ _HOME = {
         "TaskError",
         "TaskTimeout",
     ),
+    "sdk.filter": ("Filter",),
     "sdk.group": ("TaskGroup", "task_group"),
     "sdk.operator": ("BaseOperator",),
     "sdk.operators": (
@@ -138,7 +140,9 @@ __all__ = [
     "EdgeModifier",
     "EmptyOperator",
     "FailTask",
+    "Filter",
     "Label",
+    "Latest",
     "MessageId",
     "Metadata",
     "Param",
@@ -154,6 +158,7 @@ __all__ = [
     "TriggerEvent",
     "TriggerRule",
     "Variable",
+    "Window",
     "XComArg",
     "asset",
     "chain",

@@ -16,11 +16,14 @@ from onceflow import (
     Context,
     Each,
     EmptyOperator,
+    Filter,
+    Latest,
     Metadata,
     PythonOperator,
     TaskGroup,
     TriggerEvent,
     TriggerRule,
+    Window,
     chain,
     dag,
     setup,
@@ -126,6 +129,16 @@ with DAG("etl", schedule=orders & sums, consume=All(), start_date=datetime(2026,
 DAG("a", schedule="@daily", max_active_runs=1, catchup=True, consume=Each())
 DAG("a", schedule=[orders, sums])
 DAG("a", schedule=timedelta(hours=1))
+DAG("a", schedule=orders.when("status", "==", "paid") | sums, consume=Latest(), while_paused="discard")
+DAG("a", schedule=orders.when(Filter("n", ">", 1) & ~Filter("c", "in", ["x", 1, None])) & sums)
+DAG("a", schedule=orders, consume=Window(quiet=5, max_wait=timedelta(minutes=1), max_size=10))
+DAG("a", schedule=orders, consume=Window(5))  # refused
+DAG("a", schedule=orders, consume=Window(quiet="5"))  # refused
+DAG("a", schedule=orders, while_paused="drop")  # refused
+orders.when("status", "=", "paid")  # refused
+orders.when("status", "==", {"a": 1})  # refused
+Filter(5, "==", 5)  # refused
+Filter("n", "==", 5) & "x"  # refused
 DAG("a", schedule=5)  # refused
 DAG("a", schedule=["orders"])  # refused
 DAG("a", consume="each")  # refused

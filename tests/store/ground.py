@@ -17,7 +17,16 @@ import asyncpg
 
 from onceflow.config import Settings
 from onceflow.model.change import Change
-from onceflow.model.dagspec import AssetSchedule, AssetSpec, DagSpec, FileSpec, NoSchedule, Schedule, TaskSpec
+from onceflow.model.dagspec import (
+    AssetSchedule,
+    AssetSpec,
+    DagSpec,
+    FileSpec,
+    NoSchedule,
+    Policy,
+    Schedule,
+    TaskSpec,
+)
 from onceflow.model.states import Outcome, TaskState
 from onceflow.queries.verify import verify
 from onceflow.runtime.role import Role
@@ -41,6 +50,12 @@ def each(*names: str) -> AssetSchedule:
     """One run per event of any of the assets."""
     parts = [["asset", n] for n in names]
     return AssetSchedule(parts[0] if len(parts) == 1 else ["or", parts], "each")
+
+
+def one_of(*names: str, policy: Policy = "all", **how: Any) -> AssetSchedule:
+    """Any of the assets, consumed by a policy."""
+    parts = [["asset", n] for n in names]
+    return AssetSchedule(parts[0] if len(parts) == 1 else ["or", parts], policy, **how)
 
 
 def together(*names: str) -> AssetSchedule:

@@ -32,7 +32,7 @@ from onceflow.model.consume import Group
 from onceflow.model.errors import OnceflowError
 from onceflow.store import dags, deliveries, statements
 from onceflow.store.database import Database
-from onceflow.store.deliveries import Consumption
+from onceflow.store.deliveries import Consumption, Note
 from support import eventually
 
 PROCESS = uuid.UUID(int=7)
@@ -180,7 +180,7 @@ async def test_a_judge_frozen_in_its_transaction_is_cut_off(database_url: str) -
         await record(database, "a")
         judge = Scheduler(database).judge
         await frozen.execute("begin isolation level read committed")
-        claimed = await frozen.fetch(statements.text("deliveries/claim"), [1], 10)
+        claimed = await frozen.fetch(statements.text("deliveries/claim"), [1], 10, 10)
         assert len(claimed) == 1
         assert not await judge.run_once()
         await eventually(judge.run_once, why="the frozen judge's lock is freed")
@@ -335,7 +335,8 @@ async def test_the_clock_can_be_held(database: Database) -> None:
     )
     assert found == [(*[HELD_CLOCK] * 4, "asset_triggered__2030-01-02T03:04:05.678901+00:00_1")]
     async with database.transaction() as tx:
-        await deliveries.mark_judged(tx, [(1, two)], [(1, '{"why": 1}')], HELD_CLOCK.replace(year=2031))
+        await deliveries.mark_judged(tx, [(1, two)])
+        await deliveries.note(tx, [Note(1, '{"why": 1}')], HELD_CLOCK.replace(year=2031))
     assert await rows(database, "select extract(year from last_judged_at), last_judgement::text from dag") == [
         (2031, '{"why": 1}')
     ]

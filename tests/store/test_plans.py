@@ -102,16 +102,31 @@ HOT = [
     Hot(
         "server/glance", 1, 12, 60, ("delivery_unjudged", "task_unsettled", "dag_due", "run_queued"), lambda _: (True,)
     ),
-    Hot("deliveries/find_consumers", 3, 8, 300, ("delivery_unjudged",), lambda _: (64, 0)),
-    Hot("deliveries/claim", 1, 15, 60, ("delivery_unjudged",), lambda k: ([k["each1"]], 500)),
-    Hot("deliveries/claim", 11, 30, 60, ("delivery_unjudged", "delivery_waiting"), lambda k: ([k["all1"]], 500)),
-    Hot("deliveries/claim", 1, 15, 60, ("delivery_unjudged",), lambda k: ([k["held"]], 500)),
-    Hot("deliveries/hold", 0, 3, 60, (), lambda k: ([k["held"]], [30001], ["pause"])),
+    Hot(
+        *("deliveries/find_consumers", 3, 12, 300, ("delivery_unjudged", "dag_judge")),
+        lambda _: (64, 0, None),
+    ),
+    Hot("deliveries/claim", 1, 15, 60, ("delivery_unjudged",), lambda k: ([k["each1"]], 500, 2000)),
+    Hot("deliveries/claim", 1, 15, 60, ("delivery_unjudged",), lambda k: ([k["all1"]], 500, 2000)),
+    Hot("deliveries/claim", 1, 15, 60, ("delivery_unjudged",), lambda k: ([k["held"]], 500, 2000)),
+    Hot(
+        *("deliveries/settle", 0, 3, 60, ("delivery_pkey",)),
+        lambda k: ([k["held"]], [30001], ["held"], ["pause"], [None], None),
+    ),
     Hot("deliveries/mark_judged", 0, 3, 60, (), lambda k: ([k["all1"]], [50000])),
+    Hot("deliveries/survey", 1, 40, 60, ("delivery_waiting", "run_running"), lambda k: ([k["all1"]], 5, None)),
+    Hot("deliveries/oldest", 5, 40, 80, ("delivery_waiting",), lambda k: (k["all1"], 5)),
+    Hot("deliveries/overtaking", 0, 10, 40, ("event_pkey",), lambda k: ([k["all1"]], [49999])),
+    Hot("deliveries/supersede", 0, 10, 40, ("delivery_pkey",), lambda k: ([k["each1"]], [49999], None)),
+    Hot("events/payloads", 3, 5, 40, ("event_pkey",), lambda _: ([1, 2, 3],)),
     Hot("deliveries/reopen", 0, 5, 60, ("delivery_waiting",), lambda k: (k["each1"], ["inactive"])),
     Hot(
         *("runs/create_from_deliveries", 1, 20, 150, ("delivery_pkey", "dag_pkey")),
-        lambda k: (OTHER, [k["each1"]], [k["each1"]], ["{}"], [k["each1"]], [1], [49999], [1], [49999], None),
+        lambda k: (OTHER, [k["each1"]], [k["each1"]], ["{}"], [k["each1"]], [1], [49999], [0], [1], [49999], None),
+    ),
+    Hot(
+        *("runs/create_from_deliveries", 1, 60, 300, ("delivery_waiting", "dag_pkey")),
+        lambda k: (OTHER, [k["all1"]], [k["all1"]], ["{}"], [k["all1"]], [1], [49990], [10], [], [], None),
     ),
     Hot("runs/find_startable", 1, 15, 40, ("run_queued", "run_running"), lambda _: (64, 0)),
     Hot("runs/claim_startable", 6, 25, 40, ("run_queued", "run_running"), lambda k: ([k["busy"]], 200)),

@@ -88,12 +88,23 @@ class IntervalSchedule:
     kind: Literal["interval"] = "interval"
 
 
+Policy = Literal["each", "all", "window", "latest"]
+
+
 @dataclass(frozen=True)
 class AssetSchedule:
-    """Consumes assets. `policy`: "each" = one run per event, "all" = every pending event into one run."""
+    """Consumes assets: the policy says how events become runs (`model/consume.py`).
+
+    `filters` say which events of an asset are wanted (`model/event_filter.py`), by its name; an asset without one is
+    wanted whole. `quiet`, `max_wait` (seconds) and `max_size` (events) are those of the policy "window".
+    """
 
     condition: Condition
-    policy: Literal["each", "all"]
+    policy: Policy
+    quiet: float | None = None
+    max_wait: float | None = None
+    max_size: int | None = None
+    filters: dict[str, list[Any]] = field(default_factory=dict)
     kind: Literal["asset"] = "asset"
 
 
@@ -145,6 +156,7 @@ class DagSpec:
     params: dict[str, Any] = field(default_factory=dict)  # defaults, encoded
     param_schemas: dict[str, dict[str, Any]] = field(default_factory=dict)
     paused_on_creation: bool | None = None
+    while_paused: Literal["hold", "discard"] = "hold"  # what becomes of the events that come meanwhile
     previous_id: str = ""
     format: int = FORMAT
 

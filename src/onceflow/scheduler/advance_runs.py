@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 
 from onceflow.executors import notify_queued
-from onceflow.model.dagspec import ContinuousSchedule
+from onceflow.model.dagspec import AssetSchedule, ContinuousSchedule
 from onceflow.model.states import TaskState
 from onceflow.model.upstream import run_state
 from onceflow.runtime.role import Role
@@ -52,8 +52,7 @@ class AdvanceRuns(Service):
             notify_queued(self._role.wakeups)
         if room_in - started.keys() or starts.RUNS_PER_DAG in started.values():
             self._role.wakeups.wake("run")  # nothing was waiting, or somebody held the DAG, or there is more
-        if any(isinstance(versions[r.version].spec.schedule, ContinuousSchedule) for r in claimed if r.run in ended):
-            self._role.wakeups.wake("dag")
+        self._role.wakeups.wake(*{t for r in claimed if r.run in ended for t in waits_for_end(versions[r.version])})
         return bool(claimed)
 
     def _ripe(self, runs: list[int]) -> list[int]:
@@ -65,6 +64,17 @@ class AdvanceRuns(Service):
         if runs and not ripe:
             asyncio.get_running_loop().call_later(patience, self._role.wakeups.wake, "finish")
         return ripe
+
+
+def waits_for_end(version: Version) -> tuple[str, ...]:
+    """What is to be woken when a run of this DAG has ended, beside the start of those that are queued."""
+    match version.spec.schedule:
+        case ContinuousSchedule():
+            return ("dag",)
+        case AssetSchedule(policy="latest"):
+            return ("delivery",)
+        case _:
+            return ()
 
 
 def add(advance: Advance, run: RunTasks, version: Version) -> None:

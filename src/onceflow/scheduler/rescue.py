@@ -63,7 +63,7 @@ class ExpireRuns(Service):
     async def run_once(self) -> bool:
         expired = await self._role.database.fetch("runs/expire", 100, None)
         if expired:
-            self._role.wakeups.notify("run", "dag")
+            self._role.wakeups.notify("run", "dag", "delivery")
         return bool(expired)
 
 

@@ -9,10 +9,12 @@ whoever reports them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, overload
 
+from onceflow.model import event_filter
 from onceflow.model.errors import DagError
+from onceflow.sdk.filter import Filter, Operator, Scalar, as_filter
 from onceflow.sdk.keys import KeyArg, declared
 from onceflow.sdk.trigger import BaseEventTrigger
 from onceflow.sdk.where import here
@@ -33,6 +35,10 @@ class AssetExpression:
 
     def assets(self) -> Iterator[Asset]:
         """Every asset named, in the order written; one that is named twice comes twice."""
+        raise NotImplementedError
+
+    def filters(self) -> Iterator[tuple[str, event_filter.Filter | None]]:
+        """The name of every asset named, as often as it is, with the filter that it has there."""
         raise NotImplementedError
 
 
@@ -103,11 +109,25 @@ class Asset(AssetExpression):
         """Another file's asset, by its name."""
         return Asset(name)
 
+    @overload
+    def when(self, field: Filter, /) -> FilteredAsset: ...
+    @overload
+    def when(self, field: str, operator: Operator, value: Scalar | Sequence[Scalar] = None, /) -> FilteredAsset: ...
+    def when(self, field: Filter | str, operator: Any = None, value: Any = None, /) -> FilteredAsset:
+        """The asset in a schedule, with only those of its events whose payload passes the filter.
+
+        `orders.when("status", "==", "paid")`, or a Filter; several `when` have to be passed all.
+        """
+        return FilteredAsset(self, as_filter(field, operator, value))
+
     def condition(self) -> list[Any]:
         return ["asset", self.name]
 
     def assets(self) -> Iterator[Asset]:
         yield self
+
+    def filters(self) -> Iterator[tuple[str, event_filter.Filter | None]]:
+        yield self.name, None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Asset) and other.name == self.name
@@ -117,6 +137,34 @@ class Asset(AssetExpression):
 
     def __repr__(self) -> str:
         return f"Asset({self.name!r})"
+
+
+class FilteredAsset(AssetExpression):
+    """An asset of a schedule, with those of its events that pass a filter. Made by `asset.when(…)`."""
+
+    def __init__(self, asset: Asset, wanted: Filter) -> None:
+        self.asset = asset
+        self.wanted = wanted
+
+    @overload
+    def when(self, field: Filter, /) -> FilteredAsset: ...
+    @overload
+    def when(self, field: str, operator: Operator, value: Scalar | Sequence[Scalar] = None, /) -> FilteredAsset: ...
+    def when(self, field: Filter | str, operator: Any = None, value: Any = None, /) -> FilteredAsset:
+        """A further filter that events have to pass, too."""
+        return FilteredAsset(self.asset, self.wanted & as_filter(field, operator, value))
+
+    def condition(self) -> list[Any]:
+        return self.asset.condition()
+
+    def assets(self) -> Iterator[Asset]:
+        yield self.asset
+
+    def filters(self) -> Iterator[tuple[str, event_filter.Filter | None]]:
+        yield self.asset.name, self.wanted.data
+
+    def __repr__(self) -> str:
+        return f"{self.asset!r}.when({self.wanted!r})"
 
 
 class _Several(AssetExpression):
@@ -141,6 +189,10 @@ class _Several(AssetExpression):
     def assets(self) -> Iterator[Asset]:
         for item in self.objects:
             yield from item.assets()
+
+    def filters(self) -> Iterator[tuple[str, event_filter.Filter | None]]:
+        for item in self.objects:
+            yield from item.filters()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self.objects))})"

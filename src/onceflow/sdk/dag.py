@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Unpack, overload
 
-from onceflow.model.dagspec import ContinuousSchedule
+from onceflow.model.dagspec import AssetSchedule, ContinuousSchedule
 from onceflow.model.errors import DagError
 from onceflow.sdk import options as table
 from onceflow.sdk import params as parameters
@@ -34,7 +34,9 @@ class DAG:
 
     schedule: None, a cron expression, a preset (@once, @continuous, @hourly, …), a timedelta, a timetable, an asset,
               a list of assets (all of them), or a condition over assets (`a & b`, `a | b`)
-    consume:  Each() = one run per event, All() = every pending event into one run
+    consume:  Each() = one run per event, All() = every pending event into one run, Window(quiet=…) = those that come
+              close together into one run, Latest() = only the newest
+    while_paused: "hold" = events that come while the DAG is paused wait for its return, "discard" = they are discarded
     """
 
     def __init__(self, dag_id: str, *, schedule: ScheduleArg = None, **options: Unpack[DagOptions]) -> None:
@@ -57,6 +59,7 @@ class DAG:
             schedule, self.consume, given["start_date"], owner=self.described, where=self.where
         )
         self._check_continuous(given)
+        self._check_consumer(given)
         self.warnings = table.warnings_for(given, table.DAG_IGNORED, self.described, self.where)
         self.tasks: list[BaseOperator] = []
         self.task_dict: dict[str, BaseOperator] = {}
@@ -86,6 +89,16 @@ class DAG:
             message = f"{self.described} is @continuous and has max_active_runs={given['max_active_runs']}"
             raise DagError(message, where=self.where, remedy="leave max_active_runs out; it is 1")
         self.values["max_active_runs"] = 1
+
+    def _check_consumer(self, given: Mapping[str, Any]) -> None:
+        """Latest() means one run at a time, unless the author says how many."""
+        schedule = self.timetable
+        if not isinstance(schedule, AssetSchedule):
+            if self.values["while_paused"] != "hold":
+                message = f"{self.described} has while_paused='discard' but no assets in its schedule"
+                raise DagError(message, where=self.where, remedy="leave while_paused out, or schedule on assets")
+        elif schedule.policy == "latest" and given.get("max_active_runs") is None:
+            self.values["max_active_runs"] = 1
 
     def __getattr__(self, name: str) -> Any:
         values = self.__dict__.get("values", {})

@@ -188,6 +188,7 @@ DAG_OPTIONS: Mapping[str, Option] = {
     "owner": Option("", text),
     "previous_id": Option("", text),
     "is_paused_upon_creation": Option(None, optional(flag), "paused_on_creation"),
+    "while_paused": Option("hold", one_of("hold", "discard")),
 }
 
 DAG_IGNORED: Mapping[str, tuple[Any, ...]] = {

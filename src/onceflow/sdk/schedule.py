@@ -10,9 +10,11 @@ from onceflow.model.asset_expr import simplify
 from onceflow.model.consume import check_policy, default_policy
 from onceflow.model.dagspec import AssetSchedule, Schedule
 from onceflow.model.errors import DagError
+from onceflow.model.event_filter import Filter, to_text
 from onceflow.model.timetable import ALLOWED, check_interval, parse_schedule_text
 from onceflow.sdk.asset import AssetAll, AssetExpression
-from onceflow.sdk.consume import All, Each
+from onceflow.sdk.consume import ALLOWED as POLICIES_ALLOWED
+from onceflow.sdk.consume import POLICIES, Window
 from onceflow.sdk.where import here
 
 
@@ -98,12 +100,31 @@ def _all_of(schedule: Collection[Any], owner: str, where: str) -> AssetExpressio
 
 def _of_assets(schedule: AssetExpression, consume: Any, owner: str, where: str) -> AssetSchedule:
     condition = simplify(schedule.condition(), where)
-    if isinstance(consume, type) and issubclass(consume, (Each, All)):
+    filters = _filters(schedule, owner, where)
+    if isinstance(consume, type) and issubclass(consume, POLICIES) and consume is not Window:
         consume = consume()
-    if consume is not None and not isinstance(consume, (Each, All)):
-        raise DagError(f"consume of {owner} is {consume!r}", where=where, remedy="allowed: Each(), All()")
+    if consume is not None and not isinstance(consume, POLICIES):
+        raise DagError(f"consume of {owner} is {consume!r}", where=where, remedy=POLICIES_ALLOWED)
     policy = default_policy(condition) if consume is None else consume.policy
-    return AssetSchedule(condition, check_policy(condition, policy, where))
+    if isinstance(consume, Window):
+        check_policy(condition, policy, where, max_size=consume.max_size)
+        return AssetSchedule(condition, policy, consume.quiet, consume.max_wait, consume.max_size, filters)
+    return AssetSchedule(condition, check_policy(condition, policy, where), filters=filters)
+
+
+def _filters(schedule: AssetExpression, owner: str, where: str) -> dict[str, Filter]:
+    """The filters by asset. One asset has one in a schedule: an event is wanted or not, whatever part asks."""
+    found: dict[str, Filter | None] = {}
+    for asset, wanted in schedule.filters():
+        other = found.setdefault(asset, wanted)
+        if other != wanted:
+            texts = " and ".join(f"`{to_text(f)}`" if f else "no filter" for f in (other, wanted))
+            raise DagError(
+                f"the schedule of {owner} names asset {asset!r} twice, with {texts}",
+                where=where,
+                remedy="say in one filter what is wanted of an asset, joined by & and |, and use that everywhere",
+            )
+    return {asset: wanted for asset, wanted in found.items() if wanted is not None}
 
 
 def _of_timedelta(schedule: Any, where: str) -> Schedule:

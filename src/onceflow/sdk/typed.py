@@ -10,7 +10,7 @@ from onceflow.model.states import TriggerRule
 
 if TYPE_CHECKING:
     from onceflow.sdk.asset import Asset
-    from onceflow.sdk.consume import All, Each
+    from onceflow.sdk.consume import ConsumeArg
     from onceflow.sdk.params import Param
 
 Seconds = timedelta | float
@@ -120,7 +120,7 @@ class SensorTaskOptions(PythonTaskOptions, total=False):
 class DagOptions(TypedDict, total=False):
     """The arguments of a DAG, besides `dag_id` and `schedule`."""
 
-    consume: Each | All | None
+    consume: ConsumeArg | None
     start_date: datetime | None
     end_date: datetime | None
     catchup: bool
@@ -135,6 +135,7 @@ class DagOptions(TypedDict, total=False):
     default_args: Mapping[str, Any] | None
     previous_id: str
     is_paused_upon_creation: bool | None
+    while_paused: Literal["hold", "discard"]
     auto_register: bool
     access_control: Any
     allowed_run_types: Any

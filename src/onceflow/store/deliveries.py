@@ -1,7 +1,8 @@
 """Deliveries: what is pending for a consumer, and what becomes of it (G3, G4).
 
 The consumer is locked, then a later statement reads what is pending, then it is judged, then exactly the judged ids are
-consumed; the row count must match or nothing is written.
+consumed; the row count must match or nothing is written. What a consumer gathers is not read one by one: deliveries are
+marked as judged, under the lock, and a later statement surveys them per asset.
 """
 
 from __future__ import annotations
@@ -9,22 +10,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 from uuid import UUID
 
-from onceflow.model.consume import Group, Pending
+from onceflow.model.consume import Group, Pending, Waiting
 from onceflow.store.database import Connection, Database
 
 PENDING_PER_CONSUMER = 500
+GATHERED_PER_CONSUMER = 2000
+PAYLOADS_AT_ONCE = 100
+
+Judge = Literal["infinity", "-infinity"]
+WHEN_A_RUN_ENDED: Judge = "infinity"
+AT_ONCE: Judge = "-infinity"
 
 
 @dataclass
 class Claimed:
-    """A locked consumer and what is pending for it. `hold` = why it may not consume now ("" = it may)."""
+    """A locked consumer and what nobody has judged for it. `hold` = why it may not consume now ("" = it may).
+
+    `pause`: the intervention that paused it last. `joining`: the one that asked for one run of what is pending.
+    """
 
     dag: int
     version: int
     hold: str
+    pause: int | None = None
+    joining: int | None = None
     pending: list[Pending] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What became of a delivery without a run, or for what it is held."""
+
+    dag: int
+    event: int
+    disposition: Literal["held", "filtered", "discarded"]
+    reason: str
+    intervention: int | None = None
 
 
 @dataclass(frozen=True)
@@ -37,57 +61,137 @@ class Consumption:
     explanation: str  # JSON
 
 
-async def find_consumers(database: Database, limit: int, after: int = 0) -> list[int]:
-    """Ids, in order and above `after`, of consumers with deliveries that nobody has judged."""
-    return [r["dag_id"] for r in await database.fetch("deliveries/find_consumers", limit, after)]
+@dataclass
+class Surveyed:
+    """What waits for a consumer that gathers. `catching_up`: stored history is still being delivered to it."""
+
+    now: datetime
+    room: int
+    cap: int
+    catching_up: bool
+    waiting: dict[str, Waiting] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Note:
+    """A judgement without a run, or beside one. `judge_at`: when to judge again; `joined`: it has judged a join."""
+
+    dag: int
+    explanation: str | None = None  # JSON
+    judge_at: datetime | Judge | None = None
+    joined: bool = False
+
+
+async def find_consumers(database: Database, limit: int, after: int = 0, now: datetime | None = None) -> list[int]:
+    """Ids, in order and above `after`, of consumers that have something to judge."""
+    return [r["dag_id"] for r in await database.fetch("deliveries/find_consumers", limit, after, now)]
 
 
 async def claim(tx: Connection, dags: Sequence[int], limit: int = PENDING_PER_CONSUMER) -> list[Claimed]:
-    """Lock the consumers that nobody else holds and read what is pending for them, in commit order."""
+    """Lock the consumers that nobody else holds and read what nobody has judged for them, in commit order."""
     found: dict[int, Claimed] = {}
-    for row in await tx.fetch("deliveries/claim", list(dags), limit):
+    for row in await tx.fetch("deliveries/claim", list(dags), limit, max(limit, GATHERED_PER_CONSUMER)):
         claimed = found.get(row["dag"])
         if claimed is None:
-            claimed = found[row["dag"]] = Claimed(row["dag"], row["version"], row["hold"] or "")
-        claimed.pending.append(Pending(row["event"], row["asset"]))
+            claimed = found[row["dag"]] = Claimed(
+                row["dag"], row["version"], row["hold"] or "", row["pause"], row["joining"]
+            )
+        if row["event"] is not None:
+            claimed.pending.append(Pending(row["event"], row["asset"]))
     return list(found.values())
 
 
-async def hold(tx: Connection, held: Sequence[tuple[int, int, str]]) -> None:
-    """Hold deliveries, each given as (dag, event, reason)."""
-    if held:
-        dags, events, reasons = zip(*held, strict=True)
-        await tx.execute("deliveries/hold", list(dags), list(events), list(reasons))
+async def payloads(tx: Connection, events: Sequence[int]) -> list[tuple[int, str]]:
+    """The payloads (JSON text) of events, each with its event."""
+    return [(r["id"], r["extra"]) for r in await tx.fetch("events/payloads", list(events))]
 
 
-async def mark_judged(
-    tx: Connection,
-    judged: Sequence[tuple[int, int]],
-    judgements: Sequence[tuple[int, str]],
-    now: datetime | None = None,
-) -> None:
-    """Note that deliveries, given as (dag, event), were judged and stay pending, and per dag why (JSON)."""
+async def survey(
+    tx: Connection, dags: Sequence[int], count_to: int | None, now: datetime | None = None
+) -> dict[int, Surveyed]:
+    """What waits for these locked consumers, per asset; counted up to `count_to` (None: exactly)."""
+    found: dict[int, Surveyed] = {}
+    for row in await tx.fetch("deliveries/survey", list(dags), count_to, now):
+        surveyed = found.get(row["dag"])
+        if surveyed is None:
+            surveyed = found[row["dag"]] = Surveyed(row["now_at"], row["room"], row["cap"], row["catching_up"])
+        if row["asset"] is not None:
+            surveyed.waiting[row["asset"]] = Waiting(
+                row["waiting"], row["first"], row["last"], row["first_at"], row["last_at"]
+            )
+    return found
+
+
+async def oldest(tx: Connection, dag: int, limit: int) -> list[Pending]:
+    """Those that wait the longest for a locked consumer, in order."""
+    return [Pending(r["event"], r["asset"], r["at"]) for r in await tx.fetch("deliveries/oldest", dag, limit)]
+
+
+async def overtaking(tx: Connection, newest: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """Of (dag, event), each the newest that waits of its asset, those with a newer one in a run: that one."""
+    if not newest:
+        return {}
+    dags, events = zip(*newest, strict=True)
+    rows = await tx.fetch("deliveries/overtaking", list(dags), list(events))
+    return {(r["dag"], r["event"]): r["newer"] for r in rows}
+
+
+async def settle(tx: Connection, settled: Sequence[Settled], now: datetime | None = None) -> None:
+    """Hold deliveries, or decide them without a run."""
+    if settled:
+        await tx.execute(
+            "deliveries/settle",
+            [s.dag for s in settled],
+            [s.event for s in settled],
+            [s.disposition for s in settled],
+            [s.reason for s in settled],
+            [s.intervention for s in settled],
+            now,
+        )
+
+
+async def mark_judged(tx: Connection, judged: Sequence[tuple[int, int]]) -> None:
+    """Note that deliveries, given as (dag, event), were judged and wait."""
     if judged:
         dags, events = zip(*judged, strict=True)
         await tx.execute("deliveries/mark_judged", list(dags), list(events))
-    if judgements:
-        dags, texts = zip(*judgements, strict=True)
-        await tx.execute("dags/note_judgement", list(dags), list(texts), now)
+
+
+async def note(tx: Connection, notes: Sequence[Note], now: datetime | None = None) -> None:
+    """Note per consumer what was judged, and when it is to be judged again."""
+    if notes:
+        times = [n.judge_at.isoformat() if isinstance(n.judge_at, datetime) else n.judge_at for n in notes]
+        await tx.execute(
+            "dags/note_judgement",
+            [n.dag for n in notes],
+            [n.explanation for n in notes],
+            times,
+            [n.joined for n in notes],
+            now,
+        )
+
+
+async def supersede(tx: Connection, newer: Sequence[tuple[int, int]], now: datetime | None = None) -> None:
+    """Let what was judged and waits give way to newer events of its asset that are in runs, given as (dag, event)."""
+    if newer:
+        dags, events = zip(*newer, strict=True)
+        await tx.execute("deliveries/supersede", list(dags), list(events), now)
 
 
 async def consume(
     tx: Connection, process: UUID, consumptions: Sequence[Consumption], now: datetime | None = None
 ) -> list[int]:
     """Create the runs and settle their deliveries; returns the runs' ids. The consumers are locked by `claim`."""
-    run_dag, run_decision, run_start = [], [], []
+    run_dag, run_decision, run_start, run_waiting = [], [], [], []
     member_run, member_event = [], []
     for decision, consumption in enumerate(consumptions, 1):
         for group in consumption.groups:
             run_dag.append(consumption.dag)
             run_decision.append(decision)
             run_start.append(group.start_event)
-            member_run.extend([len(run_dag)] * len(group.members))
-            member_event.extend(group.members)
+            run_waiting.append(group.count if group.members is None else 0)
+            member_run.extend([len(run_dag)] * len(group.members or ()))
+            member_event.extend(group.members or ())
     rows = await tx.fetch(
         "runs/create_from_deliveries",
         process,
@@ -97,6 +201,7 @@ async def consume(
         run_dag,
         run_decision,
         run_start,
+        run_waiting,
         member_run,
         member_event,
         now,

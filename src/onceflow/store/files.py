@@ -246,11 +246,12 @@ async def _update_dag(
         next_slot = first_slot(dag.schedule, start_date=dag.start_date, created_at=created, catchup=dag.catchup)
         if next_slot is not None and dag.end_date is not None and next_slot > dag.end_date:
             next_slot = None
+    anew = changed or not row["active"]
     await tx.execute(
         "dags/update", row["id"], dag.dag_id, file.id, version, source_hash, _kind(dag), dag.max_active_runs, anchor,
-        next_slot,
+        next_slot, anew,
     )  # fmt: skip
-    if changed or not row["active"]:
+    if anew:
         await tx.execute("deliveries/reopen", row["id"], RELEASED_BY_EDIT)
 
 

@@ -66,11 +66,18 @@ create table dag (
   next_slot_at timestamptz,
   ordinal bigint not null default 0,
   last_judged_at timestamptz,
-  last_judgement json
+  last_judgement json,
+  judge_at timestamptz check (judge_at is null or starts_with(schedule_kind, 'asset:')),
+  pause_id bigint,
+  join_id bigint
 );
 comment on column dag.source_hash is 'the file''s bytes that new runs pin; a change of code alone makes no version';
 comment on column dag.ordinal is 'the last ordinal given to a run of this DAG, under this row''s lock';
 comment on column dag.next_slot_at is 'the next slot of a timed schedule; null when there is none';
+comment on column dag.judge_at is 'when its waiting events are to be judged again though nothing new came; infinity = when a run has ended';
+comment on column dag.pause_id is 'the intervention that paused it; kept when it ends';
+comment on column dag.join_id is 'the intervention that asked for one run of the events marked with it, until that was judged';
+create index dag_judge on dag (judge_at, id) where active and not paused and judge_at is not null;
 create index dag_due on dag (next_slot_at) where active and not paused and next_slot_at is not null;
 create index dag_continuous on dag (id) where active and not paused and schedule_kind = 'continuous';
 create index dag_of_file on dag (file_id);
@@ -85,6 +92,21 @@ create table dag_version (
   unique (dag_id, number)
 );
 alter table dag add foreign key (version_id) references dag_version;
+
+create table intervention (
+  id bigint generated always as identity primary key,
+  dag_id bigint not null references dag,
+  kind text not null check (kind in ('pause', 'unpause')),
+  pending text check (pending in ('each', 'join', 'discard')),
+  by json not null,
+  reason text,
+  made_at timestamptz not null default clock_timestamp(),
+  deliveries bigint not null default 0,
+  check ((kind = 'unpause') = (pending is not null))
+);
+comment on table intervention is 'what a person did to a DAG: who, when and why; deliveries = how many were concerned';
+create index intervention_dag on intervention (dag_id, id);
+alter table dag add foreign key (pause_id) references intervention, add foreign key (join_id) references intervention;
 
 -- Assets, watchers, events ------------------------------------------------------------------------------------------
 
@@ -122,11 +144,15 @@ create table subscription (
   dag_id bigint not null references dag,
   from_seq bigint not null,
   until_seq bigint,
+  catching_up boolean not null default false,
   primary key (asset_id, dag_id, from_seq),
-  check (until_seq >= from_seq)
+  check (until_seq >= from_seq),
+  check (not catching_up or until_seq is not null)
 );
 comment on table subscription is 'interval [from_seq, until_seq) of the asset''s events that the DAG gets; null = still open';
-create unique index subscription_open on subscription (asset_id, dag_id) where until_seq is null;
+comment on column subscription.catching_up is 'events up to until_seq were replayed, the later ones follow; then the interval is opened';
+create unique index subscription_open on subscription (asset_id, dag_id) where until_seq is null or catching_up;
+create index subscription_catching_up on subscription (dag_id) where catching_up;
 create index subscription_dag on subscription (dag_id);
 
 create table watcher (
@@ -221,14 +247,18 @@ create table delivery (
   reason text,
   run_id bigint,
   decided_at timestamptz,
+  intervention_id bigint references intervention,
   primary key (event_id, dag_id),
   check ((disposition in ('started', 'joined')) = (run_id is not null)),
   check ((disposition in ('pending', 'held')) = (decided_at is null)),
   check (disposition not in ('held', 'filtered', 'superseded', 'discarded') or reason is not null),
-  check (judged or disposition <> 'held')
+  check (judged or disposition <> 'held'),
+  check (disposition <> 'discarded' or intervention_id is not null)
 ) with (fillfactor = 70);
+comment on column delivery.intervention_id is 'what a person did that let it go on, or discarded it';
 create index delivery_unjudged on delivery (dag_id, event_id) where disposition = 'pending' and not judged;
-create index delivery_waiting on delivery (dag_id, disposition, event_id) where judged and disposition in ('pending', 'held');
+create index delivery_waiting on delivery (dag_id, disposition, asset_id, event_id)
+  where judged and disposition in ('pending', 'held');
 comment on index delivery_unjudged is 'the work of the schedulers; what is open is in this index or in delivery_waiting';
 create unique index delivery_starter on delivery (run_id) where disposition = 'started';
 create index delivery_run on delivery (run_id, event_id) where run_id is not null;

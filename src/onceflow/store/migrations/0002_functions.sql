@@ -98,39 +98,41 @@ begin
   from unnest(new_id, winner) with ordinality as u (new_id, winner, n) left join event e on e.id = u.winner order by u.n;
 end $$;
 
--- Locks those of the consumers that nobody else holds, then reads what is pending for them, in commit order.
--- For policy 'each' only what was not judged yet, p_limit at most. `hold` says why the consumer may not consume now.
-create function claim_deliveries(p_dags bigint[], p_limit int)
-returns table (dag bigint, version bigint, hold text, event bigint, asset text) language plpgsql as $$
+-- Locks those of the consumers that nobody else holds, then reads which of their deliveries nobody has judged, in commit
+-- order: p_limit of them at most where each event is judged by itself, else p_gather. A consumer without any has one row
+-- with a null event. `hold` says why the consumer may not consume now. Of one that a person resumed with a join, what
+-- that concerns comes first, alone.
+create function claim_deliveries(p_dags bigint[], p_limit int, p_gather int)
+returns table (dag bigint, version bigint, hold text, pause bigint, joining bigint, event bigint, asset text)
+language plpgsql as $$
 declare locked bigint[];
 begin
   locked := array(select d.id from dag d where d.id = any (p_dags) order by d.id for no key update skip locked);
   return query
-  select d.id, d.version_id, case when not d.active then 'inactive' when d.paused then 'pause' end, x.event_id,
-         (select a.name from asset a where a.id = x.asset_id)
-  from dag d cross join lateral (
-    (select y.event_id, y.asset_id from delivery y
-     where y.dag_id = d.id and y.disposition = 'pending' and not y.judged and d.schedule_kind <> 'asset:all'
-     order by y.event_id limit p_limit)
-    union all
-    (select y.event_id, y.asset_id from delivery y
-     where y.dag_id = d.id and y.disposition = 'pending' and not y.judged and d.schedule_kind = 'asset:all')
-    union all
-    (select y.event_id, y.asset_id from delivery y
-     where y.dag_id = d.id and y.disposition = 'pending' and y.judged and d.schedule_kind = 'asset:all')
-  ) x
+  select d.id, d.version_id, case when not d.active then 'inactive' when d.paused then 'pause' end, d.pause_id, d.join_id,
+         x.event_id, (select a.name from asset a where a.id = x.asset_id)
+  from dag d left join lateral (
+    select y.event_id, y.asset_id from delivery y
+    where y.dag_id = d.id and y.disposition = 'pending' and not y.judged
+      and (d.join_id is null or y.intervention_id = d.join_id)
+    order by y.event_id limit case when d.schedule_kind = 'asset:each' and d.join_id is null then p_limit else p_gather end
+  ) x on true
   where d.id = any (locked) order by d.id, x.event_id;
 end $$;
 
 -- Writes what was judged: decisions, runs and dispositions. The consumers are locked by the caller's transaction.
 -- p_run_* describe the runs (index i), p_member_* their deliveries (p_member_run = index of the run), p_decision_* the
--- decisions (p_run_decision = index of the decision). Raises OF002 unless exactly the given deliveries were pending.
+-- decisions (p_run_decision = index of the decision). p_run_waiting: how many deliveries a run takes beside its members,
+-- all that were judged and wait; as deliveries are judged under the consumer's lock only, these are the ones that were
+-- counted. Raises OF002 unless exactly the given deliveries were pending.
 create function create_asset_runs(
   p_process uuid, p_decision_dag bigint[], p_decision_version bigint[], p_explanation text[],
-  p_run_dag bigint[], p_run_decision int[], p_run_start bigint[],
+  p_run_dag bigint[], p_run_decision int[], p_run_start bigint[], p_run_waiting bigint[],
   p_member_run int[], p_member_event bigint[], p_now timestamptz default null
 ) returns setof bigint language plpgsql as $$
-declare now_ timestamptz := coalesce(p_now, clock_timestamp()); new_run bigint[]; new_decision bigint[]; changed bigint;
+declare
+  now_ timestamptz := coalesce(p_now, clock_timestamp()); new_run bigint[]; new_decision bigint[]; changed bigint;
+  expected bigint := cardinality(p_member_event); i int; more bigint;
 begin
   new_decision := array(select nextval('decision_id_seq') from generate_subscripts(p_decision_dag, 1));
   new_run := array(select nextval('run_id_seq') from generate_subscripts(p_run_dag, 1));
@@ -140,7 +142,7 @@ begin
   with counted as (
     select u.dag, count(*) as runs from unnest(p_run_dag) as u (dag) group by u.dag
   ), advanced as (
-    update dag d set ordinal = d.ordinal + c.runs, last_judged_at = now_, last_judgement = null
+    update dag d set ordinal = d.ordinal + c.runs, last_judged_at = now_, last_judgement = null, judge_at = null
     from counted c where d.id = c.dag returning d.id, d.ordinal - c.runs as base
   )
   insert into run (id, dag_id, run_id, run_type, ordinal, start_event, decision_id, created_by, created_at)
@@ -157,8 +159,17 @@ begin
   from unnest(p_member_run, p_member_event) as m (run, event)
   where y.event_id = m.event and y.dag_id = p_run_dag[m.run] and y.disposition = 'pending';
   get diagnostics changed = row_count;
-  if changed <> cardinality(p_member_event) then
-    raise exception '% deliveries were judged, % were pending', cardinality(p_member_event), changed using errcode = 'OF002';
+  foreach i in array array(select n from generate_subscripts(p_run_waiting, 1) n where p_run_waiting[n] > 0) loop
+    update delivery y
+    set disposition = case when y.event_id = p_run_start[i] then 'started' else 'joined' end::disposition,
+        run_id = new_run[i], decided_at = now_
+    where y.dag_id = p_run_dag[i] and y.disposition = 'pending' and y.judged;
+    get diagnostics more = row_count;
+    changed := changed + more;
+    expected := expected + p_run_waiting[i];
+  end loop;
+  if changed <> expected then
+    raise exception '% deliveries were judged, % were pending', expected, changed using errcode = 'OF002';
   end if;
   return query select unnest(new_run);
 end $$;

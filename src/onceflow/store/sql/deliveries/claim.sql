@@ -1,1 +1,1 @@
-select dag, version, hold, event, asset from claim_deliveries($1, $2)
+select dag, version, hold, pause, joining, event, asset from claim_deliveries($1, $2, $3)

@@ -1,7 +1,14 @@
 -- What there is to do, looked at once for all services of a scheduler: one index probe each. $1: may leases be taken over?
 -- (A clock in a subselect can be looked up in an index; by itself it is compared with every row there.)
 select
-  exists (select 1 from delivery where disposition = 'pending' and not judged) as delivery,
+  exists (select 1 from delivery where disposition = 'pending' and not judged)
+    or exists (select 1 from dag where active and not paused and judge_at <= (select clock_timestamp()))
+    or exists (
+      select 1 from dag d
+      where d.active and not d.paused and d.judge_at = 'infinity' and d.max_active_runs > (select count(*) from (
+        (select 1 from run r where r.dag_id = d.id and r.state = 'running' limit d.max_active_runs)
+        union all
+        (select 1 from run r where r.dag_id = d.id and r.state = 'queued' limit d.max_active_runs)) x)) as delivery,
   exists (select 1 from run where state = 'queued') as run,
   exists (select 1 from task where not settled)
     or exists (select 1 from task where state = 'up_for_retry' and retry_at <= (select clock_timestamp())) as finish,

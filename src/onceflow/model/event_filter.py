@@ -1,0 +1,251 @@
+"""Filters: which events of an asset a consumer wants, said as data about their payload.
+
+    [operator, path, value]      a comparison, such as ["==", "order.status", "paid"]
+    ["and" | "or", [filter, …]]  several
+    ["not", filter]              the opposite
+
+A comparison is true, false, or cannot be judged: the payload has no such field, or the field's type has no such
+comparison (`>` of a text and a number). What cannot be judged stays so under "not", makes an "and" not true and an "or"
+no truer, and in the end the event is not accepted; so an event is let through only by what its payload says.
+
+Types are JSON's: 1 and 1.0 are equal, "1" and 1 are not, true is no number. Null is a value that a field may have.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from onceflow.model.errors import DagError
+
+Filter = list[Any]
+
+ORDERINGS = ("<", "<=", ">", ">=")
+EQUALITIES = ("==", "!=")
+MEMBERSHIPS = ("in", "not in")
+TEXTUAL = ("starts with", "ends with")
+OPERATORS = (*EQUALITIES, *ORDERINGS, *MEMBERSHIPS, "contains", *TEXTUAL, "exists")
+
+MAX_DEPTH = 50
+SHOWN = 60
+LONGEST_REASON = 500
+MOST_BITS = 1024
+MISSING = object()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether an event is accepted, and if not, why in words."""
+
+    accepted: bool
+    reason: str = ""
+
+
+def judge_payload(wanted: Filter, payload: Any) -> Verdict:
+    """Judge a payload of JSON's own types. The reason is a sentence that names the comparison and what was found."""
+    truth, why = _judge(wanted, payload)
+    if truth:
+        return Verdict(True)
+    return Verdict(False, why if len(why) <= LONGEST_REASON else why[: LONGEST_REASON - 1] + "…")
+
+
+def to_text(wanted: Filter) -> str:
+    """The filter as people write it: `status == "paid" & (total > 100 | vip exists)`."""
+    op = wanted[0]
+    if op == "not":
+        return f"~({to_text(wanted[1])})"
+    if op in ("and", "or"):
+        parts = [f"({to_text(part)})" if part[0] in ("and", "or") else to_text(part) for part in wanted[1]]
+        return (" & " if op == "and" else " | ").join(parts)
+    return f"{wanted[1]} exists" if op == "exists" else f"{wanted[1]} {op} {_shown(wanted[2])}"
+
+
+def both(one: Filter, two: Filter) -> Filter:
+    """What is accepted by both."""
+    return _joined("and", one, two)
+
+
+def either(one: Filter, two: Filter) -> Filter:
+    """What is accepted by one of them."""
+    return _joined("or", one, two)
+
+
+def comparison(path: Any, operator: Any, value: Any, where: str) -> Filter:
+    """A comparison that was checked. Raises DagError naming what is wrong and what is allowed."""
+    problem = _path_problem(path)
+    if problem:
+        raise DagError(problem, where=where, remedy='name a field of the payload by its dotted path: "order.status"')
+    if operator not in OPERATORS:
+        raise DagError(f"a filter has no operator {operator!r}", where=where, remedy=f"allowed: {', '.join(OPERATORS)}")
+    wrong = _value_problem(operator, value)
+    if wrong:
+        raise DagError(f"the filter on {path!r} compares by {operator!r} with {value!r}", where=where, remedy=wrong)
+    return [operator, path, list(value) if operator in MEMBERSHIPS else value]
+
+
+def check_depth(wanted: Filter, where: str) -> Filter:
+    """The filter, unless it is nested too deep. Raises DagError."""
+    level, depth = [wanted], 0
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise DagError(f"a filter is nested more than {MAX_DEPTH} levels deep", where=where, remedy="make it flat")
+        level = [part for item in level for part in _parts(item)]
+    return wanted
+
+
+def _parts(wanted: Filter) -> Sequence[Filter]:
+    if wanted[0] in ("and", "or"):
+        return wanted[1]
+    return [wanted[1]] if wanted[0] == "not" else []
+
+
+def _joined(op: str, one: Filter, two: Filter) -> Filter:
+    return [op, [part for item in (one, two) for part in (item[1] if item[0] == op else [item])]]
+
+
+def _path_problem(path: Any) -> str:
+    if not isinstance(path, str):
+        return f"a filter's field is {path!r}"
+    return "" if path and all(path.split(".")) else f"a filter's field {path!r} has an empty name"
+
+
+def _value_problem(operator: str, value: Any) -> str:
+    """What is allowed instead, "" if the value fits the operator."""
+    if operator in MEMBERSHIPS:
+        fits = isinstance(value, (list, tuple)) and value and all(_is_plain(item) for item in value)
+        return "" if fits else "give a list of texts, numbers, True, False or None"
+    if operator in TEXTUAL:
+        return "" if isinstance(value, str) else "give a text"
+    if operator in ORDERINGS:
+        return "" if isinstance(value, str) or _is_number(value) else "give a number or a text"
+    if operator == "exists":
+        return "" if value is None else "give no value"
+    return "" if _is_plain(value) else "give a text, a number, True, False or None"
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, (str, bool)) or _is_number(value)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, int):
+        return not isinstance(value, bool) and value.bit_length() <= MOST_BITS
+    return isinstance(value, float) and isfinite(value)
+
+
+# Judging -------------------------------------------------------------------------------------------------------------
+
+
+def _judge(wanted: Filter, payload: Any) -> tuple[bool | None, str]:
+    """The truth, None if it cannot be judged, and why it is not true."""
+    op = wanted[0]
+    if op == "not":
+        truth, why = _judge(wanted[1], payload)
+        return (None, why) if truth is None else (not truth, f"{to_text(wanted)} is not met" if truth else "")
+    if op == "and":
+        judged = [_judge(part, payload) for part in wanted[1]]
+        failed = next((j for j in judged if j[0] is False), None) or next((j for j in judged if j[0] is None), None)
+        return failed or (True, "")
+    if op == "or":
+        judged = [_judge(part, payload) for part in wanted[1]]
+        if any(truth for truth, _ in judged):
+            return True, ""
+        truth = None if any(t is None for t, _ in judged) else False
+        return truth, "; ".join(why for _, why in judged)
+    return _compare(op, wanted[1], wanted[2], payload)
+
+
+def _compare(op: str, path: str, value: Any, payload: Any) -> tuple[bool | None, str]:
+    found, stopped = _field(payload, path)
+    text = to_text([op, path, value])
+    if op == "exists":
+        return found is not MISSING, f"{text} is not met: {stopped}"
+    if found is MISSING:
+        return None, f"{text} cannot be judged: {stopped}"
+    truth = _truth(op, found, value)
+    if truth is None:
+        return None, f"{text} cannot be judged: {path} is {_kind(found)}"
+    return truth, f"{text} is not met: {path} is {_shown(found)}"
+
+
+def _truth(op: str, found: Any, value: Any) -> bool | None:
+    match op:
+        case "==" | "!=":
+            return _equal(found, value) == (op == "==")
+        case "in" | "not in":
+            return any(_equal(found, item) for item in value) == (op == "in")
+        case "contains":
+            return _contains(found, value)
+        case "starts with" | "ends with":
+            return _at_edge(op, found, value)
+        case _:
+            return _ordered(op, found, value)
+
+
+def _equal(found: Any, value: Any) -> bool:
+    """Equal in JSON's sense. The values of filters are scalars, so a list or object is equal to none of them."""
+    if isinstance(found, bool) or isinstance(value, bool):
+        return found is value
+    return (type(found) is type(value) or (_is_number(found) and _is_number(value))) and bool(found == value)
+
+
+def _contains(found: Any, value: Any) -> bool | None:
+    """A text has the text in it, a list has the item, an object has the name."""
+    if isinstance(found, list):
+        return any(_equal(item, value) for item in found)
+    if isinstance(found, (str, Mapping)) and isinstance(value, str):
+        return value in found
+    return None
+
+
+def _at_edge(op: str, found: Any, value: str) -> bool | None:
+    if not isinstance(found, str):
+        return None
+    return found.startswith(value) if op == "starts with" else found.endswith(value)
+
+
+def _ordered(op: str, found: Any, value: Any) -> bool | None:
+    """Numbers by size, texts by their characters' code points."""
+    if not ((_is_number(found) and _is_number(value)) or (isinstance(found, str) and isinstance(value, str))):
+        return None
+    match op:
+        case "<":
+            return found < value
+        case "<=":
+            return found <= value
+        case ">":
+            return found > value
+        case _:
+            return found >= value
+
+
+def _field(payload: Any, path: str) -> tuple[Any, str]:
+    """What stands at the path, and if that is MISSING, how far it went. A number in a path is an index of a list."""
+    found, seen = payload, "the payload"
+    for name in path.split("."):
+        if isinstance(found, Mapping) and name in found:
+            found = found[name]
+        elif isinstance(found, list) and name.isdecimal() and len(name) < 10 and int(name) < len(found):
+            found = found[int(name)]
+        elif isinstance(found, (Mapping, list)):
+            return MISSING, f"{seen} has no field {name}"
+        else:
+            return MISSING, f"{seen} is {_kind(found)}, which has no fields"
+        seen = name if seen == "the payload" else f"{seen}.{name}"
+    return found, ""
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    kinds = {bool: "true or false", str: "a text", int: "a number", float: "a number", list: "a list"}
+    return kinds.get(type(value), "an object")
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= SHOWN else text[:SHOWN] + "…"

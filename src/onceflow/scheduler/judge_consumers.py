@@ -1,0 +1,258 @@
+"""Judges a batch of locked consumers, and writes what it came to: dispositions, decisions, runs, when to look again.
+
+First every event that nobody has judged: held, discarded, filtered, or wanted. Where each makes a run of its own, that
+is all. Where a consumer gathers, the wanted ones are marked as judged, and then what waits is surveyed per asset and
+judged. A consumer that cannot be judged is held and named, and harms no other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from onceflow.model.asset_expr import assets_of
+from onceflow.model.consume import Judgement, Pending, Situation, judge_each, judge_gathered, parts
+from onceflow.model.dagspec import AssetSchedule
+from onceflow.model.event_filter import Filter, judge_payload
+from onceflow.model.serialize import dumps
+from onceflow.runtime.log import get_logger
+from onceflow.store import deliveries, interventions
+from onceflow.store.database import Connection
+from onceflow.store.deliveries import AT_ONCE, WHEN_A_RUN_ENDED, Claimed, Consumption, Note, Settled, Surveyed
+from onceflow.store.versions import Version, Versions
+
+COUNTED = 1000
+"""How many waiting events of an asset are counted while a consumer waits; when it consumes them the count is exact."""
+PAUSED = "the DAG is paused, and discards what comes meanwhile"
+
+log = get_logger("onceflow.scheduler")
+
+
+@dataclass
+class Judged:
+    """What a batch came to. `again`: seconds until a consumer is to be judged again, by its id."""
+
+    consumptions: list[Consumption] = field(default_factory=list)
+    settled: list[Settled] = field(default_factory=list)
+    wanted: list[tuple[int, int]] = field(default_factory=list)
+    superseded: list[tuple[int, int]] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    again: dict[int, float] = field(default_factory=dict)
+
+    def hold(self, consumer: Claimed, reason: str) -> None:
+        self.settled += [Settled(consumer.dag, p.event_id, "held", reason) for p in consumer.pending]
+
+    def fail(self, consumer: Claimed, error: Exception) -> None:
+        log.error("consumer cannot be judged; its deliveries are held", dag=consumer.dag, exc_info=error)
+        self.hold(consumer, f"error: {error}")
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """A consumer whose waiting events are to be judged together."""
+
+    consumer: Claimed
+    schedule: AssetSchedule
+
+
+async def judge_consumers(
+    tx: Connection, process: UUID, claimed: Sequence[Claimed], versions: Versions, now: datetime | None = None
+) -> Judged:
+    """Judge the consumers that `claimed` has locked, and write all of it but the start of the runs."""
+    judged = Judged()
+    known = await versions.read(tx, {c.version for c in claimed if c.version})
+    able = [c for c in claimed if _able(judged, c, known.get(c.version), versions.unreadable)]
+    schedules = {c.dag: s for c in able if isinstance(s := known[c.version].spec.schedule, AssetSchedule)}
+    unwanted = await _filter(tx, able, schedules)
+    gathering = [g for c in able if (g := _sort(judged, c, schedules[c.dag], unwanted)) is not None]
+    await deliveries.settle(tx, judged.settled, now)
+    await deliveries.mark_judged(tx, judged.wanted)
+    judged.settled.clear()
+    await _gather(tx, judged, gathering, now)
+    await deliveries.settle(tx, judged.settled, now)
+    if judged.consumptions:
+        await deliveries.consume(tx, process, judged.consumptions, now)
+    await deliveries.supersede(tx, judged.superseded, now)
+    await deliveries.note(tx, judged.notes, now)
+    return judged
+
+
+def _able(judged: Judged, consumer: Claimed, version: Version | None, unreadable: Mapping[int, str]) -> bool:
+    """Whether the consumer may be judged; if not, what nobody has judged is held or discarded."""
+    reason = consumer.hold
+    if not reason and consumer.version in unreadable:
+        reason = f"error: {unreadable[consumer.version]}"
+    if not reason and (version is None or not isinstance(version.spec.schedule, AssetSchedule)):
+        reason = "unscheduled"
+    if reason == "pause" and version is not None and version.spec.while_paused == "discard":
+        judged.settled += [
+            Settled(consumer.dag, p.event_id, "discarded", PAUSED, consumer.pause) for p in consumer.pending
+        ]
+    elif reason:
+        judged.hold(consumer, reason)
+    return not reason
+
+
+async def _filter(
+    tx: Connection, able: Sequence[Claimed], schedules: Mapping[int, AssetSchedule]
+) -> dict[tuple[int, int], str | Exception]:
+    """Of (dag, event), those that a filter does not accept, with the reason, or with the error that it ended in.
+
+    Payloads are read a few at a time, and each once, however many consumers ask.
+    """
+    asked: dict[int, list[tuple[int, Filter]]] = {}
+    for consumer in able:
+        filters = schedules[consumer.dag].filters
+        for p in consumer.pending if filters else ():
+            if p.asset in filters:
+                asked.setdefault(p.event_id, []).append((consumer.dag, filters[p.asset]))
+    unwanted: dict[tuple[int, int], str | Exception] = {}
+    events, step = sorted(asked), deliveries.PAYLOADS_AT_ONCE
+    for begin in range(0, len(events), step):
+        for event, text in await deliveries.payloads(tx, events[begin : begin + step]):
+            payload = json.loads(text)
+            for dag, wanted in asked[event]:
+                if reason := _unwanted(wanted, payload):
+                    unwanted[dag, event] = reason
+    return unwanted
+
+
+def _unwanted(wanted: Filter, payload: Any) -> str | Exception:
+    """Why a filter does not accept a payload; "" if it does."""
+    try:
+        return judge_payload(wanted, payload).reason
+    except Exception as error:
+        return error
+
+
+def _sort(
+    judged: Judged, consumer: Claimed, schedule: AssetSchedule, unwanted: Mapping[tuple[int, int], str | Exception]
+) -> Gathering | None:
+    """Sort what nobody has judged. A consumer that gathers is returned once all of it was read."""
+    gathers = schedule.policy != "each" or consumer.joining is not None
+    try:
+        settled, pending = _wanted(consumer, schedule, unwanted)
+        judgement = None if gathers else judge_each(schedule, pending)
+    except Exception as error:
+        judged.fail(consumer, error)
+        return None
+    judged.settled += settled
+    if judgement is None:
+        judged.wanted += [(consumer.dag, p.event_id) for p in pending]
+        if len(consumer.pending) < deliveries.GATHERED_PER_CONSUMER:
+            return Gathering(consumer, schedule)
+        judged.notes.append(Note(consumer.dag, judge_at=AT_ONCE))  # for there may be more, and if not, it is due
+        judged.again[consumer.dag] = 0
+        return None
+    if judgement.groups:
+        explanation = dumps(judgement.explanation)
+        judged.consumptions.append(Consumption(consumer.dag, consumer.version, judgement.groups, explanation))
+    consumed = {group.start_event for group in judgement.groups}
+    judged.wanted += [(consumer.dag, p.event_id) for p in pending if p.event_id not in consumed]
+    return None
+
+
+def _wanted(
+    consumer: Claimed, schedule: AssetSchedule, unwanted: Mapping[tuple[int, int], str | Exception]
+) -> tuple[list[Settled], list[Pending]]:
+    """What is held or filtered, and what is not."""
+    named = set(assets_of(schedule.condition))
+    settled, pending = [], []
+    for p in consumer.pending:
+        reason = unwanted.get((consumer.dag, p.event_id))
+        if p.asset not in named:
+            settled.append(Settled(consumer.dag, p.event_id, "held", "unscheduled"))
+        elif isinstance(reason, Exception):
+            raise reason
+        elif reason is not None:
+            settled.append(Settled(consumer.dag, p.event_id, "filtered", reason))
+        else:
+            pending.append(p)
+    return settled, pending
+
+
+# Consumers that gather ----------------------------------------------------------------------------------------------
+
+
+async def _gather(tx: Connection, judged: Judged, gathering: Sequence[Gathering], now: datetime | None) -> None:
+    """Survey what waits for the consumers, and judge it. Who is still being given its history waits for the rest."""
+    if not gathering:
+        return
+    count_to = max(COUNTED, *((g.schedule.max_size or 0) + 1 for g in gathering))
+    surveyed = await deliveries.survey(tx, [g.consumer.dag for g in gathering], count_to, now)
+    ready = [g for g in gathering if not surveyed[g.consumer.dag].catching_up]
+    resumed = await interventions.read(tx, [j for g in ready if (j := g.consumer.joining) is not None])
+    overtaken = await _overtaken(tx, [g for g in ready if g.schedule.policy == "latest"], surveyed)
+    for g in ready:
+        found = surveyed[g.consumer.dag]
+        situation = Situation(
+            found.now,
+            found.waiting,
+            found.room,
+            found.cap,
+            overtaken.get(g.consumer.dag, {}),
+            None if g.consumer.joining is None else resumed[g.consumer.joining],
+        )
+        judgement = _judge(judged, g, situation)
+        if _takes_everything(judgement) and any(w.count >= count_to for w in found.waiting.values()):
+            exact = await deliveries.survey(tx, [g.consumer.dag], None, now)
+            situation = replace(situation, waiting=exact[g.consumer.dag].waiting)
+            judgement = _judge(judged, g, situation)
+        if judgement is not None and judgement.in_parts:
+            await _consume_parts(tx, judged, g, situation)
+        elif judgement is not None:
+            _consume(judged, g, judgement, found.now)
+
+
+def _judge(judged: Judged, g: Gathering, situation: Situation) -> Judgement | None:
+    try:
+        return judge_gathered(g.schedule, situation)
+    except Exception as error:
+        judged.fail(g.consumer, error)
+        return None
+
+
+def _takes_everything(judgement: Judgement | None) -> bool:
+    return judgement is not None and any(group.members is None for group in judgement.groups)
+
+
+async def _overtaken(
+    tx: Connection, latest: Sequence[Gathering], surveyed: Mapping[int, Surveyed]
+) -> dict[int, dict[str, int]]:
+    """Per consumer of policy latest the assets whose waiting events came too late, with the newer event in a run."""
+    asset = {(g.consumer.dag, w.last): a for g in latest for a, w in surveyed[g.consumer.dag].waiting.items()}
+    found: dict[int, dict[str, int]] = {}
+    for (dag, event), newer in (await deliveries.overtaking(tx, list(asset))).items():
+        found.setdefault(dag, {})[asset[dag, event]] = newer
+    return found
+
+
+def _consume(judged: Judged, g: Gathering, judgement: Judgement, now: datetime) -> None:
+    """The run of what waits, or the note that it goes on waiting."""
+    consumer = g.consumer
+    explanation = dumps(judgement.explanation)
+    if judgement.groups:
+        judged.consumptions.append(Consumption(consumer.dag, consumer.version, judgement.groups, explanation))
+    judged.superseded += [(consumer.dag, event) for event in judgement.superseded.values()]
+    judge_at = WHEN_A_RUN_ENDED if judgement.for_room else judgement.due
+    joined = consumer.joining is not None
+    if not judgement.groups or joined:
+        judged.notes.append(Note(consumer.dag, None if judgement.groups else explanation, judge_at, joined))
+    if judgement.due is not None:
+        judged.again[consumer.dag] = (judgement.due - now).total_seconds()
+
+
+async def _consume_parts(tx: Connection, judged: Judged, g: Gathering, situation: Situation) -> None:
+    """Runs of `max_size` events each, as many as one batch may hold."""
+    consumer, size = g.consumer, g.schedule.max_size or 1
+    oldest = await deliveries.oldest(tx, consumer.dag, max(size, deliveries.PENDING_PER_CONSUMER // size * size))
+    found = parts(g.schedule, oldest, situation.waiting, situation.now)
+    for group, explanation in found.groups:
+        judged.consumptions.append(Consumption(consumer.dag, consumer.version, [group], dumps(explanation)))
+    judged.notes.append(Note(consumer.dag, judge_at=found.due))
+    if found.due is not None:
+        judged.again[consumer.dag] = (found.due - situation.now).total_seconds()

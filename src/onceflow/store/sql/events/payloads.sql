@@ -1,0 +1,1 @@
+select id, extra from event where id = any ($1::bigint[])

@@ -1,0 +1,1 @@
+select id, pending, by, reason, made_at from intervention where id = any ($1::bigint[])
