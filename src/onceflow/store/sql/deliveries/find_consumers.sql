@@ -13,7 +13,7 @@ with recursive consumer as (
 union
 (select d.id from dag d
  where d.active and not d.paused and d.judge_at <= (select coalesce($3, clock_timestamp())) and d.id > $2
- order by d.id limit $1)
+ order by d.judge_at, d.id limit $1)
 union
 (select d.id from dag d
  where d.active and not d.paused and d.judge_at = 'infinity' and d.id > $2
@@ -21,5 +21,5 @@ union
      (select 1 from run r where r.dag_id = d.id and r.state = 'running' limit d.max_active_runs)
      union all
      (select 1 from run r where r.dag_id = d.id and r.state = 'queued' limit d.max_active_runs)) x)
- order by d.id limit $1)
+ order by d.judge_at, d.id limit $1)
 order by 1 limit $1
