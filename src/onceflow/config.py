@@ -6,11 +6,9 @@ folder, the default below. Unknown keys, and unknown `ONCEFLOW_` names, are refu
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -152,12 +150,18 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _from_file(path: Path) -> dict[str, Any]:
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"not valid TOML: {error}", where=str(path)) from error
+    import tomllib  # only for who has such a file: guests read their variables through this module, too
+
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"not valid TOML: {error}", where=str(path)) from error
     for name in values:
         if name not in NAMES or name == "home":
@@ -166,6 +170,8 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def _unknown(name: str, where: str, valid: list[str]) -> ConfigError:
+    import difflib  # only to tell what is wrong
+
     close = difflib.get_close_matches(name, valid, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
     return ConfigError(f"unknown setting {name!r}", where=where, remedy=f"{hint}valid settings: {', '.join(valid)}")

@@ -10,13 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onceflow.model.change import (
-    EXTRA_LIMIT,
-    KEY_LIMIT,
-    XCOM_LIMIT,
     Change,
-    check_extra,
-    check_key,
-    check_xcom,
     identified,
     key_hash,
     message_hash,
@@ -24,6 +18,7 @@ from onceflow.model.change import (
 )
 from onceflow.model.errors import InputError
 from onceflow.model.key import Key
+from onceflow.model.limits import EXTRA_LIMIT, KEY_LIMIT, XCOM_LIMIT, check_extra, check_key, check_xcom
 from onceflow.model.message import MessageId
 
 SIGHTING = uuid.UUID("018f2f3e-0000-7000-8000-000000000001")

@@ -18,8 +18,8 @@ from onceflow.api.app import create_app
 from onceflow.api.guard import BODY_LIMIT
 from onceflow.api.token import ensure_token
 from onceflow.config import Settings
-from onceflow.model.change import EXTRA_LIMIT
 from onceflow.model.errors import ConfigError
+from onceflow.model.limits import EXTRA_LIMIT
 from onceflow.store.database import Database
 from people import World
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from onceflow.model.change import EXTRA_LIMIT, KEY_LIMIT
+from onceflow.model.limits import EXTRA_LIMIT, KEY_LIMIT
 from onceflow.store.database import Database
 from people import World, listed, onceflow
 from support import eventually

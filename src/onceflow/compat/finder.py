@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
-from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
+from collections.abc import Collection, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onceflow.compat.names import MISSING, MODULES
 from onceflow.config import compat_forced
 
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+else:
+    Loader = object  # importlib.abc brings tempfile, random and compression into every guest
+
 TOP = "airflow"
 
 
-class AirflowFinder(MetaPathFinder):
+class AirflowFinder:
     """Answers imports of `airflow` and below it."""
 
     def find_spec(
@@ -82,7 +85,7 @@ def _no_module(name: str) -> str:
     known = MISSING.get(name)
     if known:
         return f"{name}: {known}"
-    close = difflib.get_close_matches(name, [m for m in MODULES if MODULES[m]], n=3)
+    close = _close(name, [m for m in MODULES if MODULES[m]])
     near = f"; near ones: {', '.join(close)}" if close else ""
     return f"Onceflow's mapping of Airflow has no module {name}{near}"
 
@@ -92,8 +95,14 @@ def _no_name(module: str, name: str) -> str:
     if known:
         return f"{module}.{name}: {known}"
     names = MODULES.get(module, {})
-    close = difflib.get_close_matches(name, list(names), n=3) or sorted(names)[:12]
+    close = _close(name, names) or sorted(names)[:12]
     elsewhere = sorted(m for m, there in MODULES.items() if name in there)[:3]
     near = f"; it has {', '.join(close)}" if close else ""
     other = f"; {name} is in {', '.join(elsewhere)}" if elsewhere else ""
     return f"Onceflow's mapping of {module} has no name {name}{near}{other}"
+
+
+def _close(name: str, known: Collection[str]) -> list[str]:
+    import difflib  # only to tell what is wrong
+
+    return difflib.get_close_matches(name, list(known), n=3)

@@ -12,8 +12,7 @@ import sys
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.abc import SourceLoader
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import module_from_spec
 from pathlib import Path
 from types import ModuleType
@@ -137,21 +136,21 @@ def _loaded(file: str, dag_folder: str | Path) -> ModuleType | None:
     return module if isinstance(loader, KeptSource) and loader.is_of(full) else None
 
 
-class KeptSource(SourceLoader):
+class KeptSource(SourceFileLoader):
     """Executes a module from its file, or from bytes that were kept from earlier; writes no byte code."""
 
     def __init__(self, name: str, path: Path, source: bytes | None) -> None:
-        self.name = name
-        self.path = path
+        super().__init__(name, str(path))
         self.source = source
         self.executed = b""
 
     def is_of(self, path: Path) -> bool:
         """Whether this is the module of that file as it is now."""
-        return path == self.path and path.read_bytes() == self.executed
+        return str(path) == self.path and path.read_bytes() == self.executed
 
-    def get_filename(self, fullname: str) -> str:
-        return str(self.path)
+    def path_stats(self, path: str) -> dict[str, Any]:
+        """No time and size, so no byte code is read or written: it would be that of another content."""
+        raise OSError(f"{path}: byte code is not kept")
 
     def get_data(self, path: str) -> bytes:
         if self.source is None:
@@ -164,7 +163,7 @@ class KeptSource(SourceLoader):
     def _remember_lines(self, source: bytes) -> None:
         """Let tracebacks quote the source that runs, not the file as it is by now."""
         lines = source.decode("utf-8", "replace").splitlines(keepends=True)
-        linecache.cache[str(self.path)] = (len(source), None, lines, str(self.path))
+        linecache.cache[self.path] = (len(source), None, lines, self.path)
 
 
 def _once(items: Iterable[Any]) -> list[Any]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, overload
 
-from onceflow.model.change import check_extra, check_key
 from onceflow.model.errors import InputError
+from onceflow.model.limits import check_extra, check_key
 from onceflow.model.serialize import decode, dumps, encode
 from onceflow.model.times import from_rfc3339
 from onceflow.sdk import keys

@@ -89,6 +89,7 @@ class BaseOperator(Linkable, metaclass=OperatorMeta):
     template_fields: ClassVar[Sequence[str]] = ()
     template_ext: ClassVar[Sequence[str]] = ()
     multiple_outputs: bool = False
+    to_fill: tuple[str, ...] | None = None  # attributes to fill in before it runs; None: not looked up yet
     kind: ClassVar[str] = ""  # what it is, for people; "" = the class's name
     retries: int | None
     trigger_rule: Any
@@ -264,7 +265,18 @@ class BaseOperator(Linkable, metaclass=OperatorMeta):
 
 
 INTERNAL = frozenset(
-    {"dag", "_join", "task_group", "upstream_tasks", "downstream_tasks", "params", "warnings", "inlets", "outlets"}
+    {
+        "dag",
+        "_join",
+        "task_group",
+        "upstream_tasks",
+        "downstream_tasks",
+        "params",
+        "to_fill",
+        "warnings",
+        "inlets",
+        "outlets",
+    }
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from onceflow.model.errors import DagError
@@ -14,7 +14,6 @@ from onceflow.sdk.outcome import Branch, ShortCircuit
 
 if TYPE_CHECKING:
     from onceflow.sdk.context import Context
-    from onceflow.sdk.dag import DAG
     from onceflow.sdk.typed import TaskOptions
 
 
@@ -173,14 +172,6 @@ def _inspect(function: Callable[..., Any]) -> Signature:
         return ()
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return tuple((n, p.kind in positional, p.kind is p.VAR_KEYWORD) for n, p in parameters.items())
-
-
-def learn_signatures(dags: Iterable[DAG]) -> None:
-    """Look at the functions of all tasks now, so that no attempt has to."""
-    for dag in dags:
-        for task in dag.tasks:
-            if isinstance(task, PythonOperator):
-                signature_of(task.python_callable)
 
 
 def drain(generator: Any, context: Context) -> Any:

@@ -9,23 +9,23 @@ from __future__ import annotations
 import signal
 import threading
 import traceback
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from onceflow.model.errors import DagError, InputError
-from onceflow.sdk.context import Context, active
+from onceflow.sdk.context import Context, enter, leave
 from onceflow.sdk.dag import DAG
 from onceflow.sdk.exceptions import FailTask, SkipTask, TaskTimeout
 from onceflow.sdk.operator import INTERNAL, BaseOperator
+from onceflow.sdk.operators import PythonOperator, signature_of
 from onceflow.sdk.options import TASK_OPTIONS
 from onceflow.sdk.outcome import Branch, ShortCircuit
 from onceflow.sdk.sensor import SensorTimeout
-from onceflow.sdk.taskrun import Channel, TaskRun, build, encoded_xcom
-from onceflow.sdk.templates import render
+from onceflow.sdk.taskrun import Channel, TaskRun, context_of, encoded_xcom
+from onceflow.sdk.templates import is_template, render
 from onceflow.sdk.where import PACKAGE
-from onceflow.sdk.xcom import resolve
+from onceflow.sdk.xcom import has_references, resolve
 
 __all__ = ["Channel", "Result", "execute"]
 
@@ -51,12 +51,21 @@ def execute(dag: DAG, request: Mapping[str, Any], channel: Channel) -> Result:
     """Run the task; every exception that its code raises becomes part of the result."""
     limit = Deadline(0)
     try:
-        task = _copy(dag.get_task(request["task_id"]))
+        task = dag.get_task(request["task_id"])
+        names = to_fill(task)
+        if names:
+            task = _copy(task)
         run = TaskRun(dag, task, request, channel)
-        context = build(run)
+        context = Context(lambda: context_of(run))
         limit = Deadline(_seconds(task))
-        with active(context), limit.armed():
+        enter(context)
+        try:
+            limit.arm()
+            fill_in(task, names, run, context)
             result = _perform(task, run, context)
+        finally:
+            limit.disarm()
+            leave()
         return limit.timed_out(task) if limit.expired else result
     except TaskTimeout as error:
         return Result("timed_out", error=describe(error))
@@ -71,7 +80,6 @@ def execute(dag: DAG, request: Mapping[str, Any], channel: Channel) -> Result:
 
 
 def _perform(task: BaseOperator, run: TaskRun, context: Context) -> Result:
-    fill_in(task, run, context)
     try:
         task.pre_execute(context)
         value = task.execute(context)
@@ -84,7 +92,7 @@ def _perform(task: BaseOperator, run: TaskRun, context: Context) -> Result:
         skip, value = {"branch": list(value.chosen)}, value.value
     elif isinstance(value, ShortCircuit):
         skip, value = {"short_circuit": value.ignore_rules}, value.value
-    return Result("success", _stored(task, value, run), events=context["outlet_events"].all(), skip=skip)
+    return Result("success", _stored(task, value, run), events=run.outlet_events.all(), skip=skip)
 
 
 def _stored(task: BaseOperator, value: Any, run: TaskRun) -> Any:
@@ -98,15 +106,33 @@ def _stored(task: BaseOperator, value: Any, run: TaskRun) -> Any:
     return encoded
 
 
-def fill_in(task: BaseOperator, run: TaskRun, context: Context) -> None:
+def learn(dags: Iterable[DAG]) -> None:
+    """Look at all tasks now, so that no attempt has to: what is to be filled in, and what their functions take."""
+    for dag in dags:
+        for task in dag.tasks:
+            to_fill(task)
+            if isinstance(task, PythonOperator):
+                signature_of(task.python_callable)
+
+
+def to_fill(task: BaseOperator) -> tuple[str, ...]:
+    """The attributes that hold results of other tasks, parameters or templates; looked up once."""
+    if task.to_fill is None:
+        task.to_fill = tuple(
+            name
+            for name, value in vars(task).items()
+            if name not in INTERNAL
+            and name not in TASK_OPTIONS
+            and (has_references(value) or (name in task.template_fields and is_template(value)))
+        )
+    return task.to_fill
+
+
+def fill_in(task: BaseOperator, names: Iterable[str], run: TaskRun, context: Context) -> None:
     """Put the values of upstream results, parameters and templates into the task's attributes."""
-    for name, value in list(vars(task).items()):
-        if name not in INTERNAL and name not in TASK_OPTIONS:
-            found = resolve(value, run)
-            if name in task.template_fields:
-                found = render(found, context)
-            if found is not value:
-                setattr(task, name, found)
+    for name in names:
+        found = resolve(getattr(task, name), run)
+        setattr(task, name, render(found, context) if name in task.template_fields else found)
 
 
 def _copy(task: BaseOperator) -> BaseOperator:
@@ -127,23 +153,21 @@ class Deadline:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.expired = False
+        self._before: Any = None
 
     def _strike(self, *_: Any) -> None:
         self.expired = True
         raise TaskTimeout(f"the task ran longer than its execution_timeout of {self.seconds:g} s")
 
-    @contextmanager
-    def armed(self) -> Generator[None, None, None]:
-        if not self.seconds or threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = signal.signal(signal.SIGALRM, self._strike)
-        signal.setitimer(signal.ITIMER_REAL, self.seconds)
-        try:
-            yield
-        finally:
+    def arm(self) -> None:
+        if self.seconds and threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGALRM, self._strike)
+            signal.setitimer(signal.ITIMER_REAL, self.seconds)
+
+    def disarm(self) -> None:
+        if self._before is not None:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+            signal.signal(signal.SIGALRM, self._before)
 
     def timed_out(self, task: BaseOperator) -> Result:
         """The result of a task that caught its time-out and went on."""

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from onceflow.model.change import check_xcom
+from onceflow.model.limits import check_xcom
 from onceflow.model.serialize import decode, dumps, encode
 from onceflow.model.times import from_rfc3339
-from onceflow.sdk.context import Context
 from onceflow.sdk.events import InletEvents, OutletEvents, TriggeringEvents
 from onceflow.sdk.variable import VariableAccess
 
 if TYPE_CHECKING:
-    from onceflow.sdk.asset import Asset
     from onceflow.sdk.dag import DAG
     from onceflow.sdk.operator import BaseOperator
 
@@ -90,18 +89,28 @@ class DagRun:
 
 
 class TaskRun:
-    """One attempt of one task, in its guest: what XComs, params and channel it has."""
+    """One attempt of one task, in its guest: what XComs, params and channel it has; each made when it is needed."""
 
     def __init__(self, dag: DAG, task: BaseOperator, request: Mapping[str, Any], channel: Channel) -> None:
         self.dag = dag
         self.task = task
         self.request = request
         self.channel = channel
-        self.dag_run = DagRun.of(dag.dag_id, request["run"])
-        own = {name: param.value for name, param in task.params.items() if param.has_value}
-        conf = self.dag_run.conf
-        self.params: dict[str, Any] = {**decode(request.get("params") or {}), **own, **conf}
         self._seen: dict[tuple[str, str], Any] = {}
+
+    @cached_property
+    def dag_run(self) -> DagRun:
+        return DagRun.of(self.dag.dag_id, self.request["run"])
+
+    @cached_property
+    def params(self) -> dict[str, Any]:
+        """The DAG's parameters, the task's own before them, what the run was started with before both."""
+        own = {name: param.value for name, param in self.task.params.items() if param.has_value}
+        return {**decode(self.request.get("params") or {}), **own, **self.dag_run.conf}
+
+    @cached_property
+    def outlet_events(self) -> OutletEvents:
+        return OutletEvents(self.task.outlets)
 
     def xcom_get(self, task_id: str, key: str, run_id: str | None = None) -> Any:
         """A value that a task of this or another run stored; asked for once."""
@@ -167,32 +176,31 @@ class TaskInstance:
         return f"<TaskInstance {self.dag_id}.{self.task_id} {self.run_id} try {self.try_number}>"
 
 
-def build(run: TaskRun) -> Context:
-    """The context of an attempt. What must be fetched is fetched when it is looked at."""
+def context_of(run: TaskRun) -> dict[str, Any]:
+    """The values of an attempt's context. What must be fetched is fetched when it is looked at."""
     ti, dag_run, task = TaskInstance(run), run.dag_run, run.task
-    outlets: list[Asset] = task.outlets
-    context = Context(
-        conf=dag_run.conf,
-        dag=run.dag,
-        dag_run=dag_run,
-        data_interval_end=dag_run.data_interval_end,
-        data_interval_start=dag_run.data_interval_start,
-        inlet_events=InletEvents(task.inlets, run.channel.inlet_events),
-        inlets=task.inlets,
-        logical_date=dag_run.logical_date,
-        map_index=ti.map_index,
-        outlet_events=OutletEvents(outlets),
-        outlets=outlets,
-        params=run.params,
-        run_id=dag_run.run_id,
-        start_date=dag_run.start_date,
-        task=task,
-        task_instance=ti,
-        ti=ti,
-        triggering_asset_events=TriggeringEvents(run.channel.triggering_events),
-        try_number=ti.try_number,
-        var={"value": VariableAccess(), "json": VariableAccess(as_json=True)},
-    )
+    context = {
+        "conf": dag_run.conf,
+        "dag": run.dag,
+        "dag_run": dag_run,
+        "data_interval_end": dag_run.data_interval_end,
+        "data_interval_start": dag_run.data_interval_start,
+        "inlet_events": InletEvents(task.inlets, run.channel.inlet_events),
+        "inlets": task.inlets,
+        "logical_date": dag_run.logical_date,
+        "map_index": ti.map_index,
+        "outlet_events": run.outlet_events,
+        "outlets": task.outlets,
+        "params": run.params,
+        "run_id": dag_run.run_id,
+        "start_date": dag_run.start_date,
+        "task": task,
+        "task_instance": ti,
+        "ti": ti,
+        "triggering_asset_events": TriggeringEvents(run.channel.triggering_events),
+        "try_number": ti.try_number,
+        "var": {"value": VariableAccess(), "json": VariableAccess(as_json=True)},
+    }
     at = dag_run.created_at if dag_run.run_type == "manual" else None
     if at := dag_run.logical_date or at:
         context.update(dated(at))

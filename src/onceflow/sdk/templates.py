@@ -13,12 +13,21 @@ from onceflow.sdk.exceptions import FailTask
 def render(value: Any, context: Mapping[str, Any]) -> Any:
     """The value with every template text in it rendered. Raises FailTask if that is not possible."""
     if isinstance(value, str):
-        return _render_text(value, context) if "{{" in value or "{%" in value else value
+        return _render_text(value, context) if is_template(value) else value
     if type(value) is dict:
         return {key: render(part, context) for key, part in value.items()}
     if type(value) in (list, tuple, set):
         return type(value)(render(part, context) for part in value)
     return value
+
+
+def is_template(value: Any) -> bool:
+    """Whether `render` would change the value."""
+    if isinstance(value, str):
+        return "{{" in value or "{%" in value
+    if type(value) is dict:
+        return any(map(is_template, value.values()))
+    return type(value) in (list, tuple, set) and any(map(is_template, value))
 
 
 def _render_text(text: str, context: Mapping[str, Any]) -> str:

@@ -108,5 +108,14 @@ def resolve(value: Any, run: TaskRun) -> Any:
     return value
 
 
+def has_references(value: Any) -> bool:
+    """Whether `resolve` would change the value."""
+    if isinstance(value, (XComArg, ParamReference)):
+        return True
+    if type(value) is dict:
+        return any(map(has_references, value.values()))
+    return type(value) in (list, tuple, set, frozenset) and any(map(has_references, value))
+
+
 def _no_mapping() -> DagError:
     return DagError("mapped tasks do not exist in Onceflow yet", where=here(), remedy="loop inside one task")

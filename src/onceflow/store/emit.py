@@ -7,8 +7,9 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from onceflow.model.change import Change, check_extra, check_key
+from onceflow.model.change import Change
 from onceflow.model.errors import InputError
+from onceflow.model.limits import check_extra, check_key
 from onceflow.model.serialize import dumps
 from onceflow.store.database import BAD_DATA, Database, is_transient, unreachable
 from onceflow.store.events import Recorded, record

@@ -10,9 +10,9 @@ from typing import Any
 
 import asyncpg
 
-from onceflow.model.change import check_extra
 from onceflow.model.conf import check_conf
 from onceflow.model.errors import ConflictError, InputError
+from onceflow.model.limits import check_extra
 from onceflow.model.serialize import dumps
 from onceflow.model.times import to_rfc3339
 from onceflow.store.database import Database

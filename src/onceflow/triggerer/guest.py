@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from onceflow.guest import channel, lifeline
 from onceflow.guest.loader import load_class, prepare
-from onceflow.model.change import check_extra, check_key
 from onceflow.model.errors import DagError, InputError
+from onceflow.model.limits import check_extra, check_key
 from onceflow.model.message import MessageId
 from onceflow.model.serialize import decode, dumps
 from onceflow.sdk.trigger import UNSET, BaseEventTrigger, Checkpoint, TriggerEvent

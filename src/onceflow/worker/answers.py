@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from onceflow.model.change import check_xcom
 from onceflow.model.errors import FencedError, InputError
+from onceflow.model.limits import check_xcom
 from onceflow.model.times import to_rfc3339
 from onceflow.store.database import Database
 from onceflow.store.tasks import ClaimedTask

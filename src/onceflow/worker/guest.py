@@ -24,8 +24,8 @@ from typing import Any, NoReturn
 from onceflow.guest import channel, lifeline, orders
 from onceflow.guest.loader import LoadedFile, load_file, prepare
 from onceflow.sdk.dag import DAG
-from onceflow.sdk.operators import PythonOperator, learn_signatures
-from onceflow.sdk.runtime import Result, describe, execute
+from onceflow.sdk.operators import PythonOperator
+from onceflow.sdk.runtime import Result, describe, execute, learn
 
 Message = dict[str, Any]
 PRACTICE = 20
@@ -123,7 +123,7 @@ def serve_file(order: Message, descriptor: int) -> None:
     if threading.active_count() > 1:
         channel.send(control, {"ready": False, "modules": {}})  # a fork would copy locks that nobody releases
         return
-    learn_signatures(loaded.dags)
+    learn(loaded.dags)
     gc.collect()
     gc.freeze()
     template = Template(control, lambda run, fd: run_attempt(loaded, run, fd))
@@ -141,8 +141,16 @@ def run_attempt(loaded: LoadedFile, order: Message, descriptor: int) -> NoReturn
     if result.error and result.error.get("traceback"):
         print(result.error["traceback"], end="", flush=True)
     _flush()
-    channel.send(sock, {"result": vars(result)})  # the last thing it does: the host takes it for the end
+    channel.write(sock, _packed(result))  # the last thing it does: the host takes it for the end
     os._exit(0)
+
+
+USUAL = Result("success")
+USUAL_PACKED = channel.pack({"result": vars(USUAL)})
+
+
+def _packed(result: Result) -> bytes:
+    return USUAL_PACKED if result == USUAL else channel.pack({"result": vars(result)})
 
 
 class Requests:
@@ -201,12 +209,9 @@ def _modules_of(folder: str) -> dict[str, int]:
 
 def _redirect(log: str) -> None:
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     os.close(descriptor)
-    os.close(null)
 
 
 def _flush() -> None:
@@ -225,7 +230,7 @@ def _practise() -> None:
     request |= {"token": "", "params": {}, "run": {"id": 0, "run_id": "practice", "run_type": "manual", "conf": {}}}
     ours, theirs = socket.socketpair()
     for _ in range(PRACTICE):
-        channel.send(ours, {"result": vars(execute(dag, request, Requests(ours)))})
+        channel.write(ours, _packed(execute(dag, request, Requests(ours))))
         channel.recv(theirs)
     ours.close()
     theirs.close()
@@ -243,6 +248,7 @@ def main() -> None:
     if sys.argv[1] == "fresh":
         descriptor = int(sys.argv[2])
         order = json.loads(sys.stdin.buffer.readline())
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         try:
             loaded = _load(order)

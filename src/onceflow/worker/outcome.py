@@ -10,9 +10,10 @@ from typing import Any
 from uuid import uuid5
 
 from onceflow.model import retry
-from onceflow.model.change import Change, check_extra, check_key, check_xcom
+from onceflow.model.change import Change
 from onceflow.model.dagspec import TaskSpec
 from onceflow.model.errors import OnceflowError
+from onceflow.model.limits import check_extra, check_key, check_xcom
 from onceflow.model.states import Outcome, TaskState
 from onceflow.model.upstream import Graph, skipped_by, skipped_by_short_circuit
 from onceflow.store.tasks import ClaimedTask, Report

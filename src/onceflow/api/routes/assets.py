@@ -12,8 +12,9 @@ from fastapi import APIRouter, Header, Request
 
 from onceflow.api import models, shapes
 from onceflow.api.services import Answer, Limit, Offset, Shared, moment, requester
-from onceflow.model.change import Change, check_key
+from onceflow.model.change import Change
 from onceflow.model.errors import InputError
+from onceflow.model.limits import check_key
 from onceflow.queries.assets import asset_name, list_assets
 from onceflow.queries.events import EventFilter, list_events
 from onceflow.store.database import Database
