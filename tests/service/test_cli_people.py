@@ -15,6 +15,7 @@ import asyncpg
 import httpx
 import pytest
 
+from onceflow.runtime.logs import attempt_log
 from onceflow.runtime.postgres import EmbeddedPostgres
 from onceflow.store.database import Database
 from people import World, listed, onceflow
@@ -119,7 +120,7 @@ async def test_logs(world: World, database_url: str, tmp_path: Path) -> None:
     task = await world.start(run)
     absent = onceflow(database_url, *logs)
     assert absent.returncode == 1 and "not on this machine" in absent.stderr
-    log = tmp_path / "logs" / f"run={run}" / f"task={task}" / "attempt=1.log"
+    log = Path(attempt_log(tmp_path, run, task, 1))
     log.parent.mkdir(parents=True)
     log.write_bytes("first\nzwölf\n".encode() * 50_000)
     assert onceflow(database_url, *logs).stdout == "first\nzwölf\n" * 50_000

@@ -9,6 +9,7 @@ from typing import Protocol
 from onceflow.model.errors import NotFoundError
 from onceflow.queries.rows import Row
 from onceflow.queries.runs import show_run
+from onceflow.runtime.logs import attempt_log
 from onceflow.store.database import Database
 
 BLOCK = 1 << 16
@@ -23,16 +24,13 @@ class LogReader(Protocol):
 
 
 class LocalLogs:
-    """Logs on this machine: HOME/logs/run=<id>/task=<id>/attempt=<number>.log."""
+    """Logs on this machine, where `runtime/logs.py` says."""
 
     def __init__(self, home: Path) -> None:
-        self._folder = home / "logs"
-
-    def path(self, run: int, task: int, attempt: int) -> Path:
-        return self._folder / f"run={run}" / f"task={task}" / f"attempt={attempt}.log"
+        self._home = home
 
     def read(self, run: int, task: int, attempt: int) -> Iterator[bytes]:
-        path = self.path(run, task, attempt)
+        path = Path(attempt_log(self._home, run, task, attempt))
         try:
             with path.open("rb") as log:
                 while block := log.read(BLOCK):

@@ -29,6 +29,7 @@ from onceflow.sdk.runtime import Result, describe, execute, learn
 
 Message = dict[str, Any]
 PRACTICE = 20
+LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 PIDFD = hasattr(os, "pidfd_open")  # tells of a child's end without a signal; else we look now and then
 LOOK_MS = 10
 
@@ -208,7 +209,11 @@ def _modules_of(folder: str) -> dict[str, int]:
 
 
 def _redirect(log: str) -> None:
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
+    try:
+        descriptor = os.open(log, LOG_FLAGS, 0o640)
+    except FileNotFoundError:
+        Path(log).parent.mkdir(0o750, parents=True, exist_ok=True)
+        descriptor = os.open(log, LOG_FLAGS, 0o640)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     os.close(descriptor)

@@ -19,6 +19,7 @@ from onceflow.model.serialize import encode
 from onceflow.model.times import to_rfc3339
 from onceflow.runtime.frames import Frames
 from onceflow.runtime.log import get_logger
+from onceflow.runtime.logs import attempt_log
 from onceflow.runtime.role import Role
 from onceflow.store.tasks import ClaimedTask, Report
 from onceflow.store.versions import Version
@@ -66,7 +67,6 @@ class Guests:
     def __init__(self, role: Role) -> None:
         self._role = role
         self._templates = Templates(role.settings)
-        (role.settings.home / "logs").mkdir(parents=True, exist_ok=True)
         self._group: asyncio.TaskGroup | None = None
         self.running: dict[UUID, Guest] = {}  # by the attempt's token
         self.reports: list[Report] = []
@@ -196,14 +196,7 @@ class Guests:
         }
 
     def _log(self, task: ClaimedTask) -> str:
-        """Made of ids, not of user strings."""
-        run = f"{self._role.settings.home}/logs/run={task.run}"
-        for folder in (run, f"{run}/task={task.id}"):
-            try:
-                Path(folder).mkdir(0o750)
-            except FileExistsError:
-                continue
-        return f"{run}/task={task.id}/attempt={task.attempt}.log"
+        return attempt_log(self._role.settings.home, task.run, task.id, task.attempt)
 
     def _on_message(self, guest: Guest, message: dict[str, Any]) -> None:
         if "result" in message:
@@ -253,7 +246,9 @@ class Guests:
             guest.frames.close()
 
     def _could_not_start(self, guest: Guest, error: dict[str, Any]) -> None:
-        Path(self._log(guest.task)).write_text(error.get("traceback") or error["message"])
+        log_file = Path(self._log(guest.task))
+        log_file.parent.mkdir(0o750, parents=True, exist_ok=True)
+        log_file.write_text(error.get("traceback") or error["message"])
         guest.result = {"outcome": "failed", "error": error}
         self._ended(guest, 0)
 
