@@ -20,7 +20,7 @@ from onceflow.store.waiting import happens_within
 
 LOOKS = (0.003, 0.010, 0.030)
 LONGEST_BACK_OFF = 10.0
-BUSY_PACE = 5
+BUSY_PACE = 3
 SELDOM = 60.0
 """Poll of a service that something else wakes as often as it needs to look."""
 

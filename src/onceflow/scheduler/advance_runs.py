@@ -22,7 +22,7 @@ class AdvanceRuns(Service):
     name = "advance runs"
     topics = ("finish",)
     poll = SELDOM
-    pace = 0.008
+    pace = 0.006
 
     def __init__(self, role: Role, versions: Versions) -> None:
         self._role = role

@@ -23,7 +23,7 @@ class CreateAssetRuns(Service):
     name = "create asset runs"
     topics = ("delivery",)
     poll = SELDOM
-    pace = 0.008
+    pace = 0.006
 
     def __init__(self, role: Role, versions: Versions) -> None:
         self._role = role

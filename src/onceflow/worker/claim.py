@@ -12,7 +12,7 @@ from onceflow.worker.host import Guests
 class ClaimTasks(Service):
     name = "claim tasks"
     topics = ("task",)
-    pace = 0.004
+    pace = 0.003
 
     def __init__(self, role: Role, guests: Guests, executor: Executor) -> None:
         self._role = role

@@ -26,7 +26,7 @@ class FinishAttempts(Service):
 
     name = "finish attempts"
     topics = ("finished",)
-    pace = 0.004
+    pace = 0.003
 
     def __init__(self, role: Role, guests: Guests, executor: Executor) -> None:
         self._role = role
