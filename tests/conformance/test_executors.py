@@ -30,7 +30,7 @@ class LocalBench:
         spec = FileSpec("bench.py", uuid.uuid4().hex, (dag,), (AssetSpec("outlet", where="bench.py:1"),))
         file = await files.add(self._database, "bench.py")
         await files.register(self._database, file, spec, b"code", paused=False, parse_seconds=0.0)
-        await self._database.fetch("runs/create_manual", "bench", None, None, "{}", None)
+        await self._database.fetch("runs/create_manual", "bench", None, None, "{}", None, None)
         async with self._database.transaction() as tx:
             [startable] = await starts.claim_startable(tx, await starts.find_startable(self._database, 10))
             versions = await Versions().read(tx, [startable.version])

@@ -72,17 +72,79 @@ async def test_emit_by_name_uri_and_id(api: httpx.AsyncClient, world: World, wok
 
 
 async def test_idempotency_key(api: httpx.AsyncClient, world: World) -> None:
-    """argo-events #850: the same request again gets the same answer, and makes nothing."""
+    """argo-events #850: the same request again gets the same answer, and makes nothing, whatever happened since."""
     first = await emit(api, name="orders", extra={"n": 1}, headers={"Idempotency-Key": "k1"})
-    again = await emit(api, name="orders", extra={"n": 1}, headers={"Idempotency-Key": "k1"})
-    assert first.json() == again.json()
+    await emit(api, name="orders", key="k1")  # the world goes on: the event has a witness more
+    reordered = {"extra": {"n": 1}, "name": "orders"}
+    again = await api.post("/api/v2/assets/events", json=reordered, headers={"Idempotency-Key": "k1"})
+    assert (again.status_code, again.content) == (first.status_code, first.content)
     assert "Idempotency-Replayed" not in first.headers and again.headers["Idempotency-Replayed"] == "true"
     other = await emit(api, name="orders", extra={"n": 1}, headers={"Idempotency-Key": "k2"})
     assert other.json()["id"] != first.json()["id"]
-    changed = await emit(api, name="orders", extra={"n": 2}, headers={"Idempotency-Key": "k1"})
-    assert (changed.json()["status"], changed.json()["id"]) == ("duplicate", first.json()["id"])
     better = await emit(api, name="orders", key="real", headers={"Idempotency-Key": "k3"})
     assert better.json()["key"] == "real"
+
+
+async def test_an_idempotency_key_belongs_to_one_body(api: httpx.AsyncClient, world: World) -> None:
+    headers = {"Idempotency-Key": "k1"}
+    await emit(api, name="orders", extra={"n": 1}, headers=headers)
+    changed = await emit(api, name="orders", extra={"n": 2}, headers=headers)
+    assert (changed.status_code, changed.json()["code"], changed.json()["where"]) == (
+        *(422, "key_reused", "Idempotency-Key"),
+    )
+    both = await asyncio.gather(
+        *(emit(api, name="orders", key=f"{n}", headers={"Idempotency-Key": "at once"}) for n in (1, 2))
+    )
+    assert sorted(a.status_code for a in both) == [200, 422]
+    assert await world.sql.fetchval("select count(*) from event") == 2
+    run = await api.post("/api/v2/dags/report/dagRuns", json={}, headers=headers)
+    assert run.status_code == 200, "of another kind of request it is another key"
+
+
+async def test_a_refused_request_may_be_mended_under_its_key(api: httpx.AsyncClient, world: World) -> None:
+    """It did nothing, so there is nothing to replay."""
+    headers = {"Idempotency-Key": "k1"}
+    assert (await emit(api, name="soon", headers=headers)).status_code == 404
+    assert (await emit(api, name="orders", headers=headers)).json()["status"] == "stored"
+
+
+async def test_an_answer_that_was_never_kept_is_given_again(api: httpx.AsyncClient, world: World) -> None:
+    """The server died between recording the change and keeping the answer: nothing is recorded twice."""
+    headers = {"Idempotency-Key": "k1"}
+    first = await emit(api, name="orders", key="a", headers=headers)
+    made = await api.post("/api/v2/dags/report/dagRuns", json={}, headers=headers)
+    await world.sql.execute("update request set status = null, answer = null")
+    again = await emit(api, name="orders", key="a", headers=headers)
+    assert again.json() == first.json()
+    assert (await api.post("/api/v2/dags/report/dagRuns", json={}, headers=headers)).json() == made.json()
+    assert await world.sql.fetchval("select count(*) from event") == 1
+    assert await world.sql.fetchval("select count(*) from run") == 1
+    assert await world.sql.fetchval("select count(*) from witness") == 0
+
+
+async def test_one_run_of_one_request(api: httpx.AsyncClient, world: World) -> None:
+    """PrefectHQ/prefect #8880: a start that is sent twice is one run, and both know it."""
+    headers = {"Idempotency-Key": "k1"}
+    sent = await asyncio.gather(
+        *(api.post("/api/v2/dags/report/dagRuns", json={"conf": {"a": 1}}, headers=headers) for _ in range(8))
+    )
+    assert {a.status_code for a in sent} == {200}
+    assert len({a.json()["dag_run_id"] for a in sent}) == 1
+    assert await world.sql.fetchval("select count(*), max(ordinal) from run") == 1
+
+
+async def test_a_request_s_key_is_the_change_s_only_if_nothing_better_is_there(
+    api: httpx.AsyncClient, world: World
+) -> None:
+    await world.sql.execute("""update asset set rules = '{"key": {"paths": ["order.id"]}}' where name = 'orders'""")
+    answer = await emit(api, name="orders", extra={"order": {"id": 7}}, headers={"Idempotency-Key": "k1"})
+    assert answer.json()["key"] == "7"
+    refused = await emit(api, name="orders", extra={"order": 7}, headers={"Idempotency-Key": "k2"})
+    assert (refused.status_code, refused.json()["where"]) == (422, "asset 'orders' with key=order.id")
+    assert "'order' is 7" in refused.json()["detail"]
+    await world.sql.execute("""update asset set rules = '{"key": {"function": "f.by", "file": "f.py"}}'""")
+    refused = await emit(api, name="orders", extra={"id": 7}, headers={"Idempotency-Key": "k3"})
+    assert refused.status_code == 422 and "the function f.by" in refused.json()["detail"]
 
 
 async def test_concurrent_posts(api: httpx.AsyncClient, world: World) -> None:

@@ -130,7 +130,7 @@ HOT = [
     ),
     Hot("runs/find_startable", 1, 15, 40, ("run_queued", "run_running"), lambda _: (64, 0)),
     Hot("runs/claim_startable", 6, 25, 40, ("run_queued", "run_running"), lambda k: ([k["busy"]], 200)),
-    Hot("runs/create_manual", 1, 5, 300, ("dag_dag_id_key",), lambda _: ("busy", None, None, "{}", None)),
+    Hot("runs/create_manual", 1, 5, 300, ("dag_dag_id_key",), lambda _: ("busy", None, None, "{}", None, None)),
     Hot("runs/expire", 0, 5, 70, ("run_deadline",), lambda _: (100, None)),
     Hot("tasks/find_unsettled", 3, 10, 40, ("task_unsettled", "task_retry"), lambda _: (100, None)),
     Hot("tasks/claim", 8, 50, 300, ("task_queued",), lambda _: (OTHER, 8, "local", ["default"], 60.0, None)),

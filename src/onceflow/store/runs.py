@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 
@@ -34,9 +35,12 @@ async def create_manual(
     conf: Mapping[str, Any] | None = None,
     logical_date: datetime | None = None,
     by: Mapping[str, Any],
+    request: UUID | None = None,
     now: datetime | None = None,
 ) -> Created | None:
     """Create a run by hand, queued behind those that wait already. None if there is no such active DAG.
+
+    The same `request` again is answered with the run that it made.
 
     Raises InputError when `conf` does not fit the DAG's parameters, ConflictError when the DAG has a run with that
     logical date.
@@ -45,7 +49,7 @@ async def create_manual(
     schemas = await database.fetchval("dags/params", dag_id)
     check_conf(conf or {}, json.loads(schemas) if schemas else {})
     try:
-        row = await database.fetchrow("runs/create_manual", dag_id, text, logical_date, dumps(dict(by)), now)
+        row = await database.fetchrow("runs/create_manual", dag_id, text, logical_date, dumps(dict(by)), now, request)
     except asyncpg.UniqueViolationError as error:
         if logical_date is None:
             raise

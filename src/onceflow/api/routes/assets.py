@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import replace
-from typing import Annotated, Literal
-from uuid import UUID, uuid4
+from typing import Literal
+from uuid import UUID
 
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Request, Response
 
 from onceflow.api import models, shapes
+from onceflow.api.replay import IdempotencyKey, answered_once
 from onceflow.api.services import Answer, Limit, Offset, Shared, moment, requester
-from onceflow.model.change import Change
 from onceflow.model.errors import InputError
-from onceflow.model.limits import check_key
 from onceflow.queries.assets import asset_name, list_assets
 from onceflow.queries.events import EventFilter, list_events
 from onceflow.store.database import Database
@@ -62,21 +59,19 @@ async def get_asset_events(
 
 @router.post("/events", response_model=models.RecordedAssetEvent)
 async def create_asset_event(
-    body: models.CreateAssetEvent,
-    shared: Shared,
-    request: Request,
-    idempotency_key: Annotated[
-        str | None, Header(description="The same again: the same answer, nothing twice.")
-    ] = None,
-) -> Answer:
+    body: models.CreateAssetEvent, shared: Shared, request: Request, idempotency_key: IdempotencyKey = None
+) -> Response:
     """Say that an asset changed; answered once it is stored. The same key again is the same change."""
-    one = _change(await _named(shared.reads, body), body, idempotency_key)
-    [answer] = await emit(shared.writes, [one], requester(request))
-    shared.wake("delivery")
-    [row] = (await list_events(shared.reads, EventFilter(event_id=answer.event_id))).rows
-    status = "duplicate" if answer.status == "duplicate" else "stored"
-    headers = {"Idempotency-Replayed": "true"} if answer.status == "repeated" else None
-    return Answer(shapes.asset_event(row) | {"status": status}, headers=headers)
+
+    async def record(sent: UUID) -> Answer:
+        draft = change(await _named(shared.reads, body), body.key, body.extra, sighting=sent, where="body")
+        [answer] = await emit(shared.writes, [replace(draft, fallback=idempotency_key)], requester(request))
+        shared.wake("delivery")
+        [row] = (await list_events(shared.reads, EventFilter(event_id=answer.event_id))).rows
+        status = "duplicate" if answer.status == "duplicate" else "stored"
+        return Answer(shapes.asset_event(row) | {"status": status})
+
+    return await answered_once(shared.writes, request, idempotency_key, record)
 
 
 async def _named(database: Database, body: models.CreateAssetEvent) -> str:
@@ -87,17 +82,3 @@ async def _named(database: Database, body: models.CreateAssetEvent) -> str:
             f"{len(given)} of asset_id, name and uri are given", where="body", remedy="give exactly one of them"
         )
     return str(given[0]) if body.asset_id is None else await asset_name(database, body.asset_id)
-
-
-def _change(asset: str, body: models.CreateAssetEvent, idempotency_key: str | None) -> Change:
-    """The change; a request that is sent again under its Idempotency-Key is the same sighting, and so a replay."""
-    if idempotency_key is None:
-        return change(asset, body.key, body.extra, sighting=uuid4(), where="body")
-    check_key(idempotency_key, "Idempotency-Key")
-    draft = change(asset, body.key, body.extra, where="body")
-    return replace(draft, sighting=_sighting(idempotency_key, draft), fallback=idempotency_key)
-
-
-def _sighting(idempotency_key: str, one: Change) -> UUID:
-    request = json.dumps([idempotency_key, one.asset, one.key, one.extra]).encode()
-    return UUID(bytes=hashlib.blake2b(request, digest_size=16, person=b"onceflow.request").digest())

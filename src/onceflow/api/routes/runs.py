@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from typing import Literal
+from uuid import UUID
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 
 from onceflow.api import models, shapes
+from onceflow.api.replay import IdempotencyKey, answered_once
 from onceflow.api.services import Answer, Limit, Offset, Shared, moment, requester
 from onceflow.queries.dags import no_such_dag, show_dag
 from onceflow.queries.runs import RunFilter, list_runs, show_run
@@ -52,16 +54,23 @@ async def get_dag_run(dag_id: str, dag_run_id: str, shared: Shared) -> Answer:
 
 
 @router.post("", response_model=models.DagRun)
-async def trigger_dag_run(dag_id: str, body: models.TriggerDagRun, shared: Shared, request: Request) -> Answer:
+async def trigger_dag_run(
+    dag_id: str, body: models.TriggerDagRun, shared: Shared, request: Request, idempotency_key: IdempotencyKey = None
+) -> Response:
     """Start a run by hand. It stays queued while its DAG is paused."""
-    made = await create_manual(
-        shared.writes,
-        dag_id,
-        conf=body.conf,
-        logical_date=moment(body.logical_date, "body.logical_date"),
-        by=requester(request),
-    )
-    if made is None:
-        raise await no_such_dag(shared.reads, dag_id)
-    shared.wake("run", "dag")
-    return Answer(shapes.dag_run(await show_run(shared.reads, dag_id, made.run_id)))
+
+    async def trigger(sent: UUID) -> Answer:
+        made = await create_manual(
+            shared.writes,
+            dag_id,
+            conf=body.conf,
+            logical_date=moment(body.logical_date, "body.logical_date"),
+            by=requester(request),
+            request=sent if idempotency_key else None,
+        )
+        if made is None:
+            raise await no_such_dag(shared.reads, dag_id)
+        shared.wake("run", "dag")
+        return Answer(shapes.dag_run(await show_run(shared.reads, dag_id, made.run_id)))
+
+    return await answered_once(shared.writes, request, idempotency_key, trigger)

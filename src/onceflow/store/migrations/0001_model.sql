@@ -236,6 +236,17 @@ create table witness (
 comment on table witness is 'later sightings of an event; the first is the event itself';
 create index witness_event on witness (event_id);
 
+create table request (
+  hash uuid primary key,
+  body uuid not null,
+  status int,
+  answer text,
+  created_at timestamptz not null default clock_timestamp(),
+  check ((status is null) = (answer is null))
+);
+comment on table request is 'requests to the API by their Idempotency-Key, with the answer that is replayed; kept for a while';
+create index request_created on request (created_at);
+
 -- Deliveries, decisions, runs ---------------------------------------------------------------------------------------
 
 create table delivery (
@@ -297,6 +308,7 @@ create table run (
   source_hash text references source,
   conf json,
   created_by json not null,
+  request uuid,
   created_at timestamptz not null default clock_timestamp(),
   started_at timestamptz,
   deadline_at timestamptz,
@@ -316,6 +328,8 @@ create index run_queued on run (dag_id, ordinal) where state = 'queued';
 create index run_running on run (dag_id) where state = 'running';
 create index run_deadline on run (deadline_at) where state = 'running' and deadline_at is not null;
 create unique index run_start_event on run (dag_id, start_event) where start_event is not null;
+create unique index run_request on run (request) where request is not null;
+comment on column run.request is 'the request that made a run by hand, if it may be sent again';
 create unique index run_slot on run (dag_id, logical_date) where logical_date is not null;
 
 -- Tasks, attempts, values -------------------------------------------------------------------------------------------

@@ -196,20 +196,29 @@ begin
   from numbered n returning id;
 end $$;
 
--- Creates a run by hand. Returns no row when there is no such active DAG.
-create function create_manual_run(p_dag_id text, p_conf text, p_logical_date timestamptz, p_by text, p_now timestamptz default null)
-returns table (id bigint, run_id text, paused boolean) language plpgsql as $$
+-- Creates a run by hand, or finds the one that p_request made when it came before. Returns no row when there is no such
+-- active DAG.
+create function create_manual_run(
+  p_dag_id text, p_conf text, p_logical_date timestamptz, p_by text, p_now timestamptz default null, p_request uuid default null
+) returns table (id bigint, run_id text, paused boolean) language plpgsql as $$
 declare now_ timestamptz := coalesce(p_now, clock_timestamp()); target dag%rowtype;
 begin
-  update dag d set ordinal = d.ordinal + 1 where d.dag_id = p_dag_id and d.active returning d.* into target;
+  select d.* from dag d where d.dag_id = p_dag_id and d.active for no key update into target;
   if not found then
     return;
   end if;
+  if p_request is not null then
+    return query select r.id, r.run_id, target.paused from run r where r.request = p_request;
+    if found then
+      return;
+    end if;
+  end if;
+  update dag d set ordinal = d.ordinal + 1 where d.id = target.id returning d.* into target;
   return query
-  insert into run as r (id, dag_id, run_id, run_type, ordinal, logical_date, conf, created_by, created_at)
+  insert into run as r (id, dag_id, run_id, run_type, ordinal, logical_date, conf, created_by, created_at, request)
   overriding system value
   select x.id, target.id, make_run_id('manual', now_, x.id), 'manual', target.ordinal, p_logical_date, p_conf::json,
-         p_by::json, now_
+         p_by::json, now_, p_request
   from (select nextval('run_id_seq') as id) x returning r.id, r.run_id, target.paused;
 end $$;
 
