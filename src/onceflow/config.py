@@ -41,6 +41,8 @@ class Settings:
     poll_seconds: float = 1.0
     parse_timeout: float = 30.0
     scan_seconds: float = 10.0  # full scan of the DAG folder, beside the file watcher
+    retention_days: float = 0.0  # 0: events and runs are kept for ever
+    replay_seconds: float = 86_400.0  # how long the API remembers what it answered under an Idempotency-Key
     new_dags_paused: bool | None = None  # None: unpaused in standalone, paused elsewhere
     executor: str = "local"  # where workers get their tasks from
     isolation: str = "auto"  # auto | fork | fresh
@@ -55,6 +57,11 @@ class Settings:
     def renew_seconds(self) -> float:
         """How often a lease is renewed: five times in its length, so that four lost renewals are survived."""
         return self.lease_seconds / 5
+
+    @property
+    def retention_seconds(self) -> float | None:
+        """How long events are kept if their asset says nothing else, and runs that no event started; None: for ever."""
+        return self.retention_days * 86_400 or None
 
 
 CHOICES: Mapping[str, frozenset[str]] = {
@@ -73,6 +80,8 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "poll_seconds": (0.05, math.inf),
     "parse_timeout": (1, math.inf),
     "scan_seconds": (0.5, math.inf),
+    "retention_days": (0, math.inf),
+    "replay_seconds": (0, math.inf),
 }
 KINDS = {
     "int": "a whole number",

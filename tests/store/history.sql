@@ -21,9 +21,9 @@ update dag d set version_id = v.id from dag_version v where v.dag_id = d.id;
 insert into asset (name, uri) select 'asset' || n, 'uri://' || n from generate_series(1, 3000) n;
 insert into subscription (asset_id, dag_id, from_seq) select 1, id, 1 from dag where id <= 12;
 update asset set seq = 50000, subscribers = array(select generate_series(1, 12)) where id = 1;
-insert into event (asset_id, seq, key, extra, source, sighting)
-select 1, n, n::text, '{}', '{}', gen_random_uuid() from generate_series(1, 50000) n;
-insert into change_key (asset_id, hash, event_id) select 1, md5(id::text)::uuid, id from event;
+insert into event (asset_id, seq, key, extra, source, sighting, hash)
+select 1, n, n::text, '{}', '{}', gen_random_uuid(), md5(n::text)::uuid from generate_series(1, 50000) n;
+insert into change_key (asset_id, hash, event_id) select 1, hash, id from event;
 
 -- ten runs in a row have one event each of DAGs 1 to 10
 insert into decision (dag_id, version_id, process_id, explanation)

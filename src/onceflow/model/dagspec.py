@@ -36,7 +36,7 @@ class WatcherSpec:
 
 @dataclass(frozen=True)
 class AssetSpec:
-    """An asset is its name; `key` says what of a payload identifies a change, None if this file does not.
+    """An asset is its name; `key`, `retention` and `protection` as in `model/rules.py`.
 
     `outlet`: a task of this file makes its events.
     """
@@ -48,12 +48,14 @@ class AssetSpec:
     watchers: tuple[WatcherSpec, ...] = ()
     where: str = ""
     key: Key | None = None
+    retention: float | None = None
+    protection: float | None = None
     outlet: bool = False
 
     @property
     def rules(self) -> Rules:
         """What is said here about the asset's changes."""
-        return Rules(self.key)
+        return Rules(self.key, self.retention, self.protection)
 
 
 # A condition over assets, as nested plain lists: ["asset", name] | ["and", [..]] | ["or", [..]]

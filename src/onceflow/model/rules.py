@@ -11,19 +11,38 @@ from onceflow.model.key import Key
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules of one asset; those that no file states have their default."""
+    """The rules of one asset; None is what holds if no file says otherwise.
+
+    retention:  seconds for which events are kept; None: as the setting says
+    protection: seconds for which identities are kept at least, so that a change is known again; None: for ever
+    """
 
     key: Key | None = None
+    retention: float | None = None
+    protection: float | None = None
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Rules:
         """The rules that `as_dict` wrote."""
         key = stored.get("key")
-        return cls(key and Key(tuple(key.get("paths", ())), key.get("function", ""), key.get("file", "")))
+        return cls(
+            key and Key(tuple(key.get("paths", ())), key.get("function", ""), key.get("file", "")),
+            stored.get("retention"),
+            stored.get("protection"),
+        )
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON's own types, without what has its default: {} if nothing is stated."""
-        return {"key": _key(self.key)} if self.key else {}
+        """As JSON's own types: {} if nothing is stated."""
+        values = {"key": self.key and _key(self.key), "retention": self.retention, "protection": self.protection}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def horizon(self, default_retention: float | None) -> float | None:
+        """Seconds after which a change that is told again may be a new event; None: never.
+
+        An identity stays while its event does.
+        """
+        retention = self.retention if self.retention is not None else default_retention
+        return None if self.protection is None or retention is None else max(self.protection, retention)
 
 
 def _key(key: Key) -> dict[str, Any]:

@@ -76,6 +76,8 @@ def delivery_text(row: Row, schedulers: int) -> str:
     match row["disposition"]:
         case "started":
             return f"completed the condition and started run {row['run_id']}, which is {row['run_state']}"
+        case "joined" if row["reason"] == "pruned":
+            return "joined a run that was pruned when it was old"
         case "joined":
             return f"joined run {row['run_id']}, which is {row['run_state']}"
         case "held":

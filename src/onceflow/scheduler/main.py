@@ -9,6 +9,7 @@ from onceflow.runtime.service import Background, Service
 from onceflow.scheduler.advance_runs import AdvanceRuns
 from onceflow.scheduler.create_asset_runs import CreateAssetRuns
 from onceflow.scheduler.create_timed_runs import CreateContinuousRuns, CreateTimedRuns
+from onceflow.scheduler.prune import Prune
 from onceflow.scheduler.rescue import ExpireRuns, Glance, PruneProcesses, Rescue
 from onceflow.scheduler.start_runs import StartRuns
 from onceflow.store.versions import Versions
@@ -26,6 +27,7 @@ async def build(role: Role) -> Sequence[Service | Background]:
         Rescue(role),
         ExpireRuns(role),
         PruneProcesses(role),
+        Prune(role),
     ]
 
 

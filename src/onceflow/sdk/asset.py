@@ -10,7 +10,8 @@ whoever reports them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, overload
+from datetime import timedelta
+from typing import Any, Literal, overload
 
 from onceflow.model import event_filter
 from onceflow.model.errors import DagError
@@ -76,6 +77,10 @@ class Asset(AssetExpression):
               function of the payload; a change that brings a key of its own keeps that
     extra:    any JSON object, shown with the asset
     watchers: what notices its changes
+
+    retention:  how long events are kept after they were made; None: as the setting `retention_days` says
+    protection: how long a change is known again at least, which may be longer than its event is kept; "forever", or
+                a timedelta: a change that is told again later than that may be a new event
     """
 
     def __init__(
@@ -87,6 +92,8 @@ class Asset(AssetExpression):
         extra: dict[str, Any] | None = None,
         watchers: Iterable[AssetWatcher] = (),
         key: KeyArg | None = None,
+        retention: timedelta | None = None,
+        protection: timedelta | Literal["forever"] = "forever",
     ) -> None:
         self.where = here()
         self.name = _text(name or uri, "name", self.where)
@@ -95,10 +102,16 @@ class Asset(AssetExpression):
         self.extra = dict(extra or {})
         self.watchers = list(watchers)
         self.key = key
+        self.retention = retention
+        self.protection = protection
         self.declared_key = declared(key, f"asset {self.name!r}", self.where)
         self._check()
 
     def _check(self) -> None:
+        for name, value, other in (("retention", self.retention, None), ("protection", self.protection, "forever")):
+            if value != other and not (isinstance(value, timedelta) and value > timedelta(0)):
+                remedy = f"give a timedelta of more than nothing, or {other!r}"
+                raise DagError(f"asset {self.name!r} has the {name} {value!r}", where=self.where, remedy=remedy)
         for watcher in self.watchers:
             if not isinstance(watcher, AssetWatcher):
                 remedy = "wrap each trigger: AssetWatcher(name=..., trigger=...)"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from types import CodeType
 
 from onceflow.model.dagspec import AssetSpec
 from onceflow.model.errors import DagError
-from onceflow.sdk.asset import Asset
+from onceflow.sdk.asset import Asset, AssetWatcher
 from onceflow.sdk.trigger import BaseEventTrigger, Checkpoint
 
 WORDS = frozenset({"key", "cursor", "message_id"})
@@ -65,3 +66,20 @@ def mark_outlets(specs: Iterable[AssetSpec], outlets: Iterable[Asset]) -> tuple[
             )
     names = {outlet.name for outlet in outlets}
     return tuple(replace(spec, outlet=spec.name in names) for spec in specs)
+
+
+def told_too_late(asset: Asset, watcher: AssetWatcher) -> Iterator[str]:
+    """What to warn of: the watcher's source may tell of a change again when the asset no longer knows it.
+
+    A protection of the asset counts, and that its events are kept, if the asset itself says for how long.
+    """
+    horizon = type(watcher.trigger).redelivery_horizon
+    if horizon is None or not isinstance(asset.protection, timedelta):
+        return
+    known = max(asset.protection, asset.retention or timedelta(0))
+    if known < horizon:
+        when = "at any time" if horizon == timedelta.max else f"{horizon} later"
+        yield (
+            f"asset {asset.name!r} knows its changes for {known}, and the source of watcher {watcher.name!r} may tell "
+            f'of one again {when}: it would be a new event (give a longer protection=, or "forever")'
+        )

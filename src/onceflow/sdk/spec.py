@@ -7,6 +7,7 @@ import inspect
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from onceflow.model.upstream import Graph
 from onceflow.sdk import options as table
 from onceflow.sdk.asset import Asset, AssetExpression, AssetWatcher
 from onceflow.sdk.dag import DAG
-from onceflow.sdk.identity import has_identity, mark_outlets
+from onceflow.sdk.identity import has_identity, mark_outlets, told_too_late
 from onceflow.sdk.operator import BaseOperator
 
 
@@ -129,6 +130,7 @@ class Compiler:
         for watcher in asset.watchers:
             spec = self.watcher(watcher, asset)
             self._check_watchers(watchers.setdefault(spec.name, spec), spec, asset.name)
+            self.warnings += [f"{spec.where}: {text}" for text in told_too_late(asset, watcher)]
         return AssetSpec(
             name=asset.name,
             uri="" if asset.uri == asset.name else asset.uri,
@@ -137,6 +139,8 @@ class Compiler:
             watchers=tuple(watchers.values()),
             where=self.place(asset.where),
             key=self._key(asset),
+            retention=asset.retention.total_seconds() if asset.retention else None,
+            protection=asset.protection.total_seconds() if isinstance(asset.protection, timedelta) else None,
         )
 
     def _key(self, owner: Asset | AssetWatcher) -> Key | None:
@@ -205,7 +209,7 @@ class Compiler:
         return file.removeprefix(self.prefix) if file.startswith(self.prefix) else ""
 
     def _joined(self, one: AssetSpec, two: AssetSpec) -> AssetSpec:
-        for what in ("uri", "key"):
+        for what in ("uri", "key", "retention", "protection"):
             left, right = getattr(one, what), getattr(two, what)
             if left and right and left != right:
                 message = f"asset {one.name!r} has the {what} {str(right)!r} here and {str(left)!r} at {one.where}"
@@ -219,6 +223,8 @@ class Compiler:
             one,
             uri=one.uri or two.uri,
             key=one.key or two.key,
+            retention=one.retention or two.retention,
+            protection=one.protection or two.protection,
             extra=one.extra or two.extra,
             group=one.group if one.group != "asset" else two.group,
             watchers=tuple(watchers.values()),

@@ -25,7 +25,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from onceflow.model.message import MessageId
 
@@ -94,8 +95,13 @@ class BaseTrigger(ABC):
 
 
 class BaseEventTrigger(BaseTrigger):
-    """A trigger that may watch an asset."""
+    """A trigger that may watch an asset.
 
+    redelivery_horizon: how long after a change its source may tell of it again, for those who choose how long changes
+                        are protected; None: not known; timedelta.max: at any time
+    """
+
+    redelivery_horizon: ClassVar[timedelta | None] = None
     cursor: Any = None
     _report: Callable[[], None] | None = None
 

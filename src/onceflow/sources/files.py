@@ -47,6 +47,7 @@ class FileTrigger(PollTrigger):
     max_files: how many files may match; more are an error.
     """
 
+    redelivery_horizon = timedelta.max  # an old state of a file may come back, with its old time
     poll_timeout = None  # looks have time limits of their own
     interval = 5.0
 

@@ -69,6 +69,7 @@ class GitHeadTrigger(PollTrigger):
     Credentials in the URL work but are stored with the DAG; they never appear in events, errors or logs.
     """
 
+    redelivery_horizon = timedelta.max  # a branch may be set back, and forward again, whenever somebody likes
     poll_timeout = None  # the looks have time limits of their own
 
     def __init__(

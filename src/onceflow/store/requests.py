@@ -34,8 +34,3 @@ async def finish(database: Database, request: UUID, body: UUID, status: int, ans
 async def forget(database: Database, request: UUID) -> None:
     """The request was refused and did nothing."""
     await database.execute("requests/forget", request)
-
-
-async def prune(database: Database, seconds: float, limit: int) -> int:
-    """Forget answers older than this, `limit` at most; how many were."""
-    return await database.fetchval("requests/prune", seconds, limit)

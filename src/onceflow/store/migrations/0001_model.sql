@@ -64,6 +64,7 @@ create table dag (
   created_at timestamptz not null default clock_timestamp(),
   anchor_at timestamptz,
   next_slot_at timestamptz,
+  pruned_slot timestamptz,
   ordinal bigint not null default 0,
   last_judged_at timestamptz,
   last_judgement json,
@@ -73,6 +74,7 @@ create table dag (
 );
 comment on column dag.source_hash is 'the file''s bytes that new runs pin; a change of code alone makes no version';
 comment on column dag.ordinal is 'the last ordinal given to a run of this DAG, under this row''s lock';
+comment on column dag.pruned_slot is 'the latest slot whose run went when it was old; up to there no slot is run again';
 comment on column dag.next_slot_at is 'the next slot of a timed schedule; null when there is none';
 comment on column dag.judge_at is 'when its waiting events are to be judged again though nothing new came; infinity = when a run has ended';
 comment on column dag.pause_id is 'the intervention that paused it; kept when it ends';
@@ -120,10 +122,14 @@ create table asset (
   created_at timestamptz not null default clock_timestamp(),
   rules jsonb not null default '{}',
   seq bigint not null default 0,
+  pruned bigint not null default 0,
+  forgotten bigint not null default 0,
   subscribers bigint[] not null default '{}'
 ) with (fillfactor = 50);
 comment on column asset.rules is 'what its declarations say of its changes: the key, how long events and identities are kept';
 comment on column asset.seq is 'number of events so far; the next event gets seq + 1, so order by seq is order of commit';
+comment on column asset.pruned is 'how many of its events went when they were old';
+comment on column asset.forgotten is 'how many of their identities went, too';
 comment on column asset.subscribers is 'ids of the DAGs that get a delivery of each event, read from the locked row';
 create unique index asset_uri on asset (uri) where active and uri <> '';
 
@@ -213,9 +219,11 @@ create table event (
   extra json not null,
   source json not null,
   sighting uuid not null,
+  hash uuid not null,
   created_at timestamptz not null default clock_timestamp(),
   unique (asset_id, seq)
 );
+comment on column event.hash is 'what holds its identity in change_key';
 create index event_created on event (created_at);
 
 create table change_key (
@@ -260,7 +268,7 @@ create table delivery (
   decided_at timestamptz,
   intervention_id bigint references intervention,
   primary key (event_id, dag_id),
-  check ((disposition in ('started', 'joined')) = (run_id is not null)),
+  check ((disposition in ('started', 'joined')) = (run_id is not null) or (disposition = 'joined' and reason = 'pruned')),
   check ((disposition in ('pending', 'held')) = (decided_at is null)),
   check (disposition not in ('held', 'filtered', 'superseded', 'discarded') or reason is not null),
   check (judged or disposition <> 'held'),
@@ -281,7 +289,8 @@ begin
 end $$;
 create trigger disposition_set_once before update on delivery for each row
   when (old.decided_at is not null
-        and (new.disposition is distinct from old.disposition or new.run_id is distinct from old.run_id))
+        and (new.disposition is distinct from old.disposition or new.run_id is distinct from old.run_id)
+        and not (old.disposition = 'joined' and new.disposition = 'joined' and new.run_id is null))
   execute function refuse_second_disposition();
 
 create table decision (
@@ -326,6 +335,8 @@ create table run (
 alter table delivery add foreign key (run_id) references run;
 create index run_queued on run (dag_id, ordinal) where state = 'queued';
 create index run_running on run (dag_id) where state = 'running';
+create index run_decision on run (decision_id) where decision_id is not null;
+create index run_ended on run (finished_at) where start_event is null and finished_at is not null;
 create index run_deadline on run (deadline_at) where state = 'running' and deadline_at is not null;
 create unique index run_start_event on run (dag_id, start_event) where start_event is not null;
 create unique index run_request on run (request) where request is not null;

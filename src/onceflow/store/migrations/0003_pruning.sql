@@ -1,0 +1,128 @@
+-- What is old goes, in steps that are bounded whatever there is. An event goes with its deliveries and witnesses; a run goes
+-- with the event that started it, and takes its tasks, attempts and values along; the events that joined it are kept for
+-- their own time, with a delivery that says 'pruned'. A decision goes with its last run. What an event was identified by
+-- stays as long as its asset's rules say.
+
+create table expiring_key (
+  asset_id bigint not null references asset,
+  hash uuid not null,
+  expires_at timestamptz not null,
+  primary key (asset_id, hash)
+);
+comment on table expiring_key is 'identities of pruned events that are kept for a while only; all others are kept for ever';
+create index expiring_key_at on expiring_key (expires_at);
+
+-- How long the identity of an asset's changes is kept at least; null = for ever.
+create function protection(p_rules jsonb) returns interval language sql immutable as $$
+  select make_interval(secs => (p_rules ->> 'protection')::double precision)
+$$;
+
+-- Prunes events of an asset that were created before p_before, in the order of their seq: those of which nothing is open,
+-- and whose runs ended before then. Looks at p_limit events with a seq above p_after at most; returns the last seq that it
+-- looked at, null if there is nothing more to look at, and how many events it pruned.
+create function prune_events(p_asset bigint, p_after bigint, p_before timestamptz, p_limit int)
+returns table (reached bigint, pruned int) language plpgsql as $$
+declare
+  seen bigint[]; going bigint[]; runs bigint[]; decisions bigint[]; kept interval; last bigint; old int;
+  other_event bigint[]; other_dag bigint[]; locked bigint;
+begin
+  -- The asset first, as for who records: no witness comes to an event that is about to go.
+  perform 1 from asset a where a.id = p_asset for no key update;
+  select array_agg(x.id) filter (where x.created_at < p_before), max(x.seq), count(*) filter (where x.created_at < p_before)
+  from (select e.id, e.seq, e.created_at from event e where e.asset_id = p_asset and e.seq > p_after order by e.seq limit p_limit) x
+  into seen, last, old;
+  going := array(
+    select u.id from unnest(seen) as u (id)
+    where not exists (
+      select 1 from delivery y left join run r on r.id = y.run_id
+      where y.event_id = u.id
+        and (y.decided_at is null or (y.run_id is not null and coalesce(r.finished_at >= p_before, true)))));
+  -- (Compared as text, so that nobody reads the index of all deliveries that started something.)
+  runs := array(select y.run_id from delivery y where y.event_id = any (going) and y.disposition::text = 'started' order by 1);
+  if runs <> '{}' then
+    -- Other events of these runs let go of them, so many at a time; a run that still has one stays, and so does its start.
+    select array_agg(m.event_id), array_agg(m.dag_id)
+    from (select y.event_id, y.dag_id from delivery y
+          where y.run_id = any (runs) and y.event_id <> all (going) limit 5 * p_limit) m
+    into other_event, other_dag;
+    with touched as materialized (
+      select u.event, u.dag from unnest(other_event, other_dag) as u (event, dag)
+      union all select y.event_id, y.dag_id from delivery y where y.event_id = any (going)
+    )
+    select count(l.one) from (
+      select 1 as one from touched t join delivery y on y.event_id = t.event and y.dag_id = t.dag
+      order by y.event_id, y.dag_id for no key update of y
+    ) l into locked;
+    update delivery y set run_id = null, reason = 'pruned'
+    from unnest(other_event, other_dag) as u (event, dag) where y.event_id = u.event and y.dag_id = u.dag;
+    going := array(
+      select u.id from unnest(going) as u (id)
+      where not exists (
+        select 1 from delivery y join delivery m on m.run_id = y.run_id and m.event_id <> all (going)
+        where y.event_id = u.id and y.disposition::text = 'started'));
+    runs := array(select y.run_id from delivery y where y.event_id = any (going) and y.disposition::text = 'started' order by 1);
+    perform 1 from run r where r.id = any (runs) order by r.id for no key update;
+    decisions := array(select distinct r.decision_id from run r where r.id = any (runs) and r.decision_id is not null);
+    -- A joined event that goes together with the start of its run, while the start of another of its runs stays.
+    update delivery y set run_id = null, reason = 'pruned'
+    where y.run_id = any (runs) and y.event_id <> all (going);
+  end if;
+  if going <> '{}' then
+    kept := (select protection(a.rules) from asset a where a.id = p_asset);
+    if kept is not null then
+      insert into expiring_key (asset_id, hash, expires_at)
+      select p_asset, e.hash, e.created_at + kept from event e where e.id = any (going) on conflict do nothing;
+    end if;
+    -- Deliveries and runs refer to each other: all in one statement, at whose end it is checked.
+    with deliveries as (
+      delete from delivery y where y.event_id = any (going)
+    ), started as (
+      delete from run r where r.id = any (runs)
+    )
+    delete from event e where e.id = any (going);
+    delete from decision d where d.id = any (decisions) and not exists (select 1 from run r where r.decision_id = d.id);
+    update asset a set pruned = a.pruned + cardinality(going) where a.id = p_asset;
+  end if;
+  return query select case when old = p_limit then last end, coalesce(cardinality(going), 0);
+end $$;
+
+-- Forgets identities whose time is over, p_limit at most; those of assets that keep them for ever by now stay. Returns how
+-- many there were.
+create function prune_keys(p_limit int, p_now timestamptz default null) returns int language plpgsql as $$
+declare assets bigint[]; hashes uuid[]; found int;
+begin
+  select array_agg(x.asset_id), array_agg(x.hash), count(*)
+  from (select k.asset_id, k.hash from expiring_key k where k.expires_at <= (select coalesce(p_now, clock_timestamp()))
+        order by k.expires_at limit p_limit) x
+  into assets, hashes, found;
+  if found = 0 then
+    return 0;
+  end if;
+  perform 1 from asset a where a.id = any (assets) order by a.id for no key update;
+  with due as (
+    delete from expiring_key k using unnest(assets, hashes) as u (asset, hash) where k.asset_id = u.asset and k.hash = u.hash
+    returning k.asset_id, k.hash
+  ), gone as (
+    delete from change_key c using due d join asset a on a.id = d.asset_id
+    where c.asset_id = d.asset_id and c.hash = d.hash and protection(a.rules) is not null returning c.asset_id
+  )
+  update asset a set forgotten = a.forgotten + g.keys
+  from (select gone.asset_id, count(*) as keys from gone group by 1) g where a.id = g.asset_id;
+  return found;
+end $$;
+
+-- Prunes runs that no event started and that ended before p_before, p_limit at most. The slot of a timed run stays taken.
+create function prune_runs(p_before timestamptz, p_limit int) returns int language plpgsql as $$
+declare old bigint[]; found int;
+begin
+  old := array(select r.id from run r where r.start_event is null and r.finished_at < p_before order by r.finished_at limit p_limit);
+  perform 1 from dag d where d.id in (select r.dag_id from run r where r.id = any (old)) order by d.id for no key update;
+  with gone as (
+    delete from run r where r.id = any (old) returning r.dag_id, r.logical_date
+  ), slots as (
+    update dag d set pruned_slot = greatest(d.pruned_slot, g.slot)
+    from (select gone.dag_id, max(gone.logical_date) as slot from gone group by 1) g where d.id = g.dag_id
+  )
+  select count(*) from gone into found;
+  return found;
+end $$;

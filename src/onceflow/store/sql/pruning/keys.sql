@@ -1,0 +1,1 @@
+select prune_keys($1)

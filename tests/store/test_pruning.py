@@ -1,0 +1,307 @@
+"""Pruning: what is old goes as a whole and step by step; what is open stays; a change that is told again is known."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from ground import (
+    Scheduler,
+    change,
+    dag,
+    declare,
+    each,
+    finish,
+    healthy,
+    record,
+    report,
+    role,
+    together,
+    together_all,
+)
+
+from onceflow.config import Settings
+from onceflow.model.dagspec import AssetSchedule, AssetSpec, CronSchedule
+from onceflow.queries.why import why_event
+from onceflow.scheduler.prune import Prune
+from onceflow.store import dags, pruning, requests, runs, tasks, timed
+from onceflow.store.database import Database
+
+WORKER = uuid.UUID(int=1)
+DAY = 86_400.0
+MONTH = 30 * DAY
+
+
+async def rows(database: Database, text: str) -> list[tuple[Any, ...]]:
+    async with database._acquire() as raw:
+        return [tuple(r) for r in await raw.fetch(text)]
+
+
+async def count(database: Database, *tables: str) -> list[int]:
+    return [(await rows(database, f"select count(*) from {table}"))[0][0] for table in tables]
+
+
+async def age(database: Database, days: int = 31) -> None:
+    """All that is there happened so much earlier."""
+    async with database._acquire() as raw:
+        for table, columns in (
+            ("event", ("created_at",)),
+            ("run", ("created_at", "started_at", "finished_at", "logical_date")),
+            ("request", ("created_at",)),
+            ("expiring_key", ("expires_at",)),
+        ):
+            sets = ", ".join(f"{c} = {c} - make_interval(days => {days})" for c in columns)
+            await raw.execute(f"update {table} set {sets}")
+
+
+async def prune(database: Database, *, retention_days: float = 0) -> dict[str, int]:
+    """One whole pass; what it pruned."""
+    pruning_role = role(database)
+    pruning_role.settings = Settings(database_url=database.url, retention_days=retention_days)
+    service, counts = Prune(pruning_role), Counter[str]()
+    while await service.run_once():
+        counts = service._counts
+    return dict(+counts)
+
+
+async def finish_all(database: Database) -> None:
+    """Everything that may run has run."""
+    scheduler = Scheduler(database)
+    await scheduler.settle()
+    while claimed := await tasks.claim(database, WORKER, 100, 60.0):
+        await finish(database, WORKER, *(report(t) for t in claimed))
+        await scheduler.settle()
+
+
+def orders(**rules: Any) -> AssetSpec:
+    return AssetSpec("orders", where="orders.py:1", **rules)
+
+
+async def test_an_old_event_goes_with_its_run_and_its_change_is_still_known(database: Database) -> None:
+    await declare(database, orders(retention=MONTH), dag("d", each("orders"), max_active_runs=1000))
+    await record(database, *(change("orders", f"k{n}") for n in range(3)), change("orders", "k0"))
+    await finish_all(database)
+    await age(database)
+    await record(database, change("orders", "young"))
+    assert await prune(database) == {"events": 3}
+    assert await rows(database, "select key, seq from event") == [("young", 4)]
+    assert await count(database, "run", "task", "attempt", "xcom", "witness", "change_key", "decision") == (
+        [0, 0, 0, 0, 0, 4, 0]
+    )
+    again = await record(database, change("orders", "k1"), change("orders", "new"))
+    assert [r.status for r in again] == ["duplicate", "stored"]
+    await finish_all(database)
+    assert (await healthy(database))["runs"] == 2
+
+
+async def test_what_is_open_stays_however_old(database: Database) -> None:
+    """An event that is not consumed, one whose run is under way, one whose run ended just now."""
+    await declare(database, orders(retention=DAY), dag("d", each("orders")), dag("e", each("orders"), file="e.py"))
+    await record(database, change("orders", "held"))
+    await dags.pause(database, "e")
+    await finish_all(database)
+    await age(database)
+    assert await prune(database) == {}
+    await dags.unpause(database, "e")
+    scheduler = Scheduler(database)
+    await scheduler.settle()
+    assert await prune(database) == {}
+    await finish_all(database)
+    assert await prune(database) == {}
+    await healthy(database)
+    await age(database)
+    assert await prune(database) == {"events": 1}
+    assert await count(database, "event", "delivery", "run", "decision") == [0, 0, 0, 0]
+    await healthy(database)
+
+
+async def test_a_run_goes_with_the_event_that_started_it(database: Database) -> None:
+    """Others that joined it are kept for their own time, and say what became of it."""
+    await declare(database, orders(retention=DAY), "prices", dag("join", together("orders", "prices")))
+    await record(database, *(change("orders", f"k{n}") for n in range(5)))
+    await record(database, "prices")  # starts a run
+    await finish_all(database)
+    await record(database, "prices")
+    await record(database, *(change("orders", f"l{n}") for n in range(5)))  # l0 starts one
+    await finish_all(database)
+    await age(database)
+    assert await prune(database) == {"events": 10}
+    left = "select y.disposition::text, y.reason, r.start_event from delivery y left join run r on r.id = y.run_id"
+    assert sorted(await rows(database, left)) == [("joined", "pruned", None), ("started", None, 6)]
+    [told] = [d for e in (6, 7) for d in (await why_event(database, e))["deliveries"] if d["disposition"] == "joined"]
+    assert told["because"] == "joined a run that was pruned when it was old"
+    await healthy(database)
+    assert await prune(database, retention_days=1) == {"events": 2}
+    assert await count(database, "event", "run", "delivery", "decision") == [0, 0, 0, 0]
+    await healthy(database)
+
+
+async def test_runs_that_hold_each_other_s_start(database: Database) -> None:
+    """The start of one run joined another, whose start joined the first one, and they are of two assets."""
+    either = AssetSchedule(["or", [["asset", "orders"], ["asset", "prices"]]], "all")
+    await declare(
+        database, orders(retention=DAY), "prices", dag("both", together("orders", "prices")), dag("any", either)
+    )
+    await record(database, "orders")
+    await record(database, "prices")
+    await finish_all(database)
+    assert await rows(database, "select count(*), count(distinct start_event) from run") == [(2, 2)]
+    await age(database)
+    assert await prune(database, retention_days=1) == {"events": 2}
+    assert await count(database, "event", "run", "delivery", "decision") == [0, 0, 0, 0]
+    await healthy(database)
+
+
+async def test_more_events_of_one_run_than_a_step_takes(database: Database) -> None:
+    """Those of another asset, which is kept, let go of the run so many at a time."""
+    await declare(database, orders(retention=DAY), "prices", dag("join", together("prices", "orders")))
+    await record(database, *(change("prices", f"k{n}") for n in range(2500)))
+    await record(database, *(change("orders", f"k{n}") for n in range(250)))
+    await finish_all(database)
+    await age(database)
+    assert await rows(database, "select count(*) from run") == [(1,)]
+    steps = [await prune(database) for _ in range(4)]
+    assert steps == [{"events": 249}, {}, {"events": 1}, {}]
+    assert await count(database, "run", "decision") == [0, 0]
+    assert await rows(database, "select reason, count(*) from delivery group by 1") == [("pruned", 2500)]
+    await healthy(database)
+
+
+async def test_open_events_do_not_keep_others(database: Database) -> None:
+    """A pass goes on behind what stays."""
+    await declare(database, orders(retention=DAY), "other", dag("d", together("orders", "other")))
+    await record(database, *(change("orders", f"k{n}") for n in range(450)))
+    await finish_all(database)
+    await declare(database, orders(retention=DAY), dag("d"), path="d.py")
+    await record(database, change("orders", "alone"))
+    await age(database)
+    assert await prune(database) == {"events": 1}
+    assert await count(database, "event") == [450]
+    await healthy(database)
+
+
+async def test_an_identity_is_kept_for_its_time(database: Database) -> None:
+    """The horizon is at least what was declared: it begins to count when the event is made, and needs it gone."""
+    await declare(database, orders(retention=MONTH, protection=3 * MONTH))
+    await record(database, change("orders", "a"), change("orders", "b"))
+    await age(database, 31)
+    assert await prune(database) == {"events": 2}
+    assert await count(database, "event", "change_key", "expiring_key") == [0, 2, 2]
+    assert [r.status for r in await record(database, change("orders", "a"))] == ["duplicate"]
+    await age(database, 31)
+    assert await prune(database) == {}
+    await age(database, 31)
+    assert await prune(database) == {"keys": 2}
+    assert await count(database, "change_key", "expiring_key") == [0, 0]
+    await healthy(database)
+    [told] = await record(database, change("orders", "a"))
+    assert told.status == "stored"
+    await healthy(database)
+
+
+async def test_an_identity_outlives_its_event_even_if_its_time_was_shorter(database: Database) -> None:
+    await declare(database, orders(retention=2 * MONTH, protection=DAY))
+    await record(database, change("orders", "a"))
+    await age(database)
+    assert await prune(database) == {}
+    assert [r.status for r in await record(database, change("orders", "a"))] == ["duplicate"]
+    await age(database)
+    assert await prune(database) == {"events": 1, "keys": 1}
+    await healthy(database)
+
+
+async def test_identities_stay_when_they_are_to_be_kept_for_ever_by_now(database: Database) -> None:
+    await declare(database, orders(retention=DAY, protection=MONTH))
+    await record(database, change("orders", "a"))
+    await age(database, 2)
+    assert await prune(database) == {"events": 1}
+    await declare(database, orders(retention=DAY))
+    await age(database)
+    await prune(database)
+    assert [r.status for r in await record(database, change("orders", "a"))] == ["duplicate"]
+    await healthy(database)
+
+
+async def test_the_setting_holds_where_an_asset_says_nothing(database: Database) -> None:
+    await declare(database, orders(retention=2 * MONTH), "others")
+    await record(database, "orders", "others")
+    await age(database)
+    assert await prune(database) == {}
+    assert await prune(database, retention_days=30) == {"events": 1}
+    assert await rows(database, "select a.name from event e join asset a on a.id = e.asset_id") == [("orders",)]
+
+
+async def test_runs_that_no_event_started_and_slots_that_stay_taken(database: Database) -> None:
+    """timgit/pg-boss #592: declaring a schedule again runs no slot again, not even one whose run is gone."""
+    await declare(database, dag("d"), dag("timed", CronSchedule("0 0 * * *"), file="d.py"), path="d.py")
+    await runs.create_manual(database, "d", by={})
+    [(timed_dag, slot)] = await rows(database, "select id, date_trunc('day', now()) from dag where dag_id = 'timed'")
+    slots = [(timed_dag, slot - timedelta(days=n)) for n in range(3)]
+
+    async def create() -> int:
+        async with database.transaction() as tx:
+            return await timed.create(tx, uuid.uuid4(), slots, [])
+
+    assert await create() == 3
+    await finish_all(database)
+    async with database._acquire() as raw:
+        await raw.execute("update run set finished_at = finished_at - interval '3 days'")
+    assert await prune(database) == {}
+    assert await prune(database, retention_days=1) == {"runs": 4}
+    assert await create() == 0
+    slots.append((timed_dag, slot + timedelta(days=1)))
+    assert await create() == 1
+    await healthy(database)
+
+
+async def test_answers_to_requests_are_forgotten(database: Database) -> None:
+    one, other = uuid.uuid4(), uuid.uuid4()
+    await requests.finish(database, one, one, 200, "{}")
+    await age(database, 1)
+    await requests.finish(database, other, other, 200, "{}")
+    assert await prune(database) == {"requests": 1}
+    assert (await requests.begin(database, other, other)).status == 200
+    assert (await requests.begin(database, one, other)).status is None
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+async def test_pruning_while_changes_are_recorded_and_told_again(database: Database, repeated: bool) -> None:
+    """A witness never comes to an event that goes at the same time; every sighting has its answer."""
+    await declare(database, orders(retention=0.0001), dag("d", each("orders"), max_active_runs=1000))
+    over = asyncio.Event()
+
+    async def tell() -> None:
+        for n in range(60):
+            answers = await record(database, *(change("orders", f"{n // 2 if repeated else n}.{i}") for i in range(5)))
+            assert {a.status for a in answers} <= {"stored", "duplicate"}
+        over.set()
+
+    async def work() -> None:
+        while not over.is_set():
+            await finish_all(database)
+
+    async def pruner() -> None:
+        while not over.is_set():
+            await prune(database)
+
+    await together_all(tell(), work(), pruner(), pruner())
+    await finish_all(database)
+    await prune(database)
+    assert await count(database, "change_key") == [150 if repeated else 300]
+    assert await count(database, "event", "run", "delivery") == [0, 0, 0]
+    await healthy(database)
+
+
+async def test_a_step_is_bounded(database: Database) -> None:
+    await declare(database, orders(retention=DAY))
+    await record(database, *(change("orders", str(n)) for n in range(25)))
+    [(asset,)] = await rows(database, "select id from asset")
+    assert await pruning.events(database, asset, 0, DAY, 10) == (None, 0)
+    await age(database)
+    assert await pruning.events(database, asset, 0, DAY, 10) == (10, 10)
+    assert await pruning.events(database, asset, 10, DAY, 10) == (20, 10)
+    assert await pruning.events(database, asset, 20, DAY, 10) == (None, 5)
