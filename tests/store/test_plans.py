@@ -179,7 +179,9 @@ HOT = [
     ),
     Hot("assets/lock", 3, 100, 60, ("asset_pkey", "dag_of_file"), lambda _: (["asset7", "asset9"], 1)),
     Hot("watchers/lock", 2, 15, 40, ("watcher_pkey",), lambda _: (["asset7", "asset9"], 1)),
-    Hot("pruning/events", 1, 6000, 12000, ("event_asset_id_seq_key", "delivery_run"), lambda _: (1, 31000, -3600.0, 100)),
+    Hot(
+        "pruning/events", 1, 6000, 12000, ("event_asset_id_seq_key", "delivery_run"), lambda _: (1, 31000, -3600.0, 100)
+    ),
     Hot("pruning/events", 1, 300, 900, ("event_asset_id_seq_key",), lambda _: (1, 0, 3600.0, 100)),
     Hot("pruning/runs", 1, 900, 2500, ("run_ended",), lambda _: (-3600.0, 100)),
     Hot("pruning/keys", 1, 3, 10, ("expiring_key_at",), lambda _: (100,)),
