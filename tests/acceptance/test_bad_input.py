@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,6 +77,32 @@ EXITS = """
     os._exit(4)
 """
 
+NUL = """
+    from onceflow import DAG
+
+    dag = DAG("nul", description="a\\0b")
+"""
+HALF = """
+    from onceflow import DAG, Asset
+
+    dag = DAG("half", schedule=Asset("a\\ud800"))
+"""
+UNSPEAKABLE = """
+    from onceflow import DAG
+
+    class Odd(Exception):
+        def __str__(self):
+            raise ValueError("a\\0")
+
+    raise Odd
+"""
+CLOSES = """
+    import os
+    from onceflow import DAG
+
+    os.closerange(3, 100)
+"""
+
 # file, text, where, what the message says, what the remedy says
 FILES = [
     ("syntax.py", SYNTAX, "syntax.py:4", "'(' was never closed", ""),
@@ -87,6 +114,10 @@ FILES = [
     ("missing.py", MISSING_MODULE, "missing.py:3", "pandsa", ""),
     ("argument.py", UNKNOWN_ARGUMENT, "argument.py:5", "retry", "retries"),
     ("exits.py", EXITS, "exits.py", "exit code 4", "must not end the process"),
+    ("nul.py", NUL, "nul.py:4", "description of DAG 'nul' holds a NUL character", "leave it out"),
+    ("half.py", HALF, "half.py:4", "half of a surrogate pair", "leave it out"),
+    ("unspeakable.py", UNSPEAKABLE, "unspeakable.py:8", "Odd: (its message cannot be shown", ""),
+    ("closes.py", CLOSES, "closes.py", "closed the pipe", "must not close file descriptors"),
 ]
 
 
@@ -114,6 +145,24 @@ async def test_each_bad_file_is_told_with_place_and_remedy(system: System) -> No
     assert set(await system.dag_ids()) <= {"good", "mine"}
     shown = (await system.cli("dags", "errors")).stdout
     assert all(where.rstrip(":") in shown for _, _, where, *_ in FILES)
+
+
+async def test_no_dag_file_at_all_keeps_none_from_being_read(system: System) -> None:
+    odd = {"loop.py": "symbolic links", "pipe.py": "no regular file", r"b\udcff.py": "not valid UTF-8"}
+    (system.dags / "loop.py").symlink_to("loop.py")
+    os.mkfifo(system.dags / "pipe.py")
+    Path(os.fsdecode(os.fsencode(system.dags) + b"/b\xff.py")).write_text("")
+    await system.sound("beside.py", "from onceflow import DAG\ndag = DAG('beside')\n")
+
+    async def all_told() -> bool:
+        found = {e["path"]: e["failure"]["message"] for e in await system.errors()}
+        return all(message in found.get(path, "") for path, message in odd.items())
+
+    await eventually(all_told, timeout=20, every=0.1, why="each is told")
+    for path in [*system.dags.iterdir()]:
+        if path.name != "beside.py":
+            path.unlink()
+    await system.sound("after.py", "from onceflow import DAG\ndag = DAG('after')\n")
 
 
 async def told(system: System, count: int) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from onceflow.model.dagspec import ParseFailure
 from onceflow.model.errors import OnceflowError
+from onceflow.model.text import message_of, shortened, storable
 from onceflow.sdk.where import PACKAGE
 
 FRAME = re.compile(r'File "([^"]+)", line (\d+)')
@@ -19,13 +20,20 @@ def failure_of(error: BaseException, path: str, folder: Path, digest: str) -> Pa
     if isinstance(error, OnceflowError):
         where = _relative(error.where, folder) or _place(error, path, folder)
         return ParseFailure(
-            path, digest, error.code, _relative(error.message, folder), where, _relative(error.remedy, folder), trace
+            path,
+            digest,
+            error.code,
+            storable(_relative(shortened(error.message), folder)),
+            where,
+            storable(_relative(error.remedy, folder)),
+            trace,
         )
     if isinstance(error, SyntaxError):
         where = f"{_relative(error.filename or path, folder)}:{error.lineno or 1}"
-        return ParseFailure(path, digest, "syntax_error", f"{type(error).__name__}: {error.msg}", where, "", trace)
+        message = storable(f"{type(error).__name__}: {error.msg}")
+        return ParseFailure(path, digest, "syntax_error", message, where, "", trace)
     code = "import_error" if isinstance(error, ImportError) else "raised"
-    message = str(error) if code == "import_error" else f"{type(error).__name__}: {error}"
+    message = message_of(error) if code == "import_error" else f"{type(error).__name__}: {message_of(error)}"
     return ParseFailure(path, digest, code, message, _place(error, path, folder), "", trace)
 
 
@@ -54,4 +62,4 @@ def _user_trace(error: BaseException) -> str:
     place = error.__traceback__
     while place is not None and place.tb_frame.f_code.co_filename.startswith(PACKAGE):
         place = place.tb_next
-    return "".join(traceback.format_exception(type(error), error, place))
+    return storable(shortened("".join(traceback.format_exception(type(error), error, place))))

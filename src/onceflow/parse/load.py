@@ -33,13 +33,16 @@ from onceflow.guest import lifeline
 from onceflow.guest.channel import pack, recv, send, write
 from onceflow.guest.loader import load_file
 from onceflow.model.dagspec import FileSpec, ParseFailure
+from onceflow.model.errors import GuestError
 from onceflow.model.serialize import to_json
+from onceflow.model.text import storable
 from onceflow.parse.failure import failure_of, last_line_in
 from onceflow.sdk.spec import Compiler
 
 ALWAYS = ("cronsim", "onceflow.sdk.bash", "onceflow.compat.finder", "json", "logging", "zoneinfo")
 WARM = ("pendulum", "asyncio")  # imported here once a file was seen to use them
 CAPTURED = 16 * 1024  # of what a file prints, the end that a failure shows
+SILENCED = 71  # exit code of a child that cannot answer
 GRACE = 5.0  # the child ends itself this long after its time, should this process be gone
 
 
@@ -108,20 +111,24 @@ def _in_child(job: Job) -> dict[str, Any]:
             os.close(reader)
             _child(job, writer, printed)
         os.close(writer)
+        answer, failure = None, _ended
         try:
             answer = _await(reader, job.timeout)
-            late = False
+            if answer is None and not _ends_by_itself(pid):
+                failure = _fell_silent
         except TimeoutError:
-            answer, late = None, True
+            failure = _late
             _dump_stack(pid)
         finally:
             os.close(reader)
             _end_group(pid)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if status == SILENCED:
+            failure = _fell_silent
         if answer is not None:
             _warm(answer.pop("imported", []))
             return answer
-        return _failure(_late(job, _tail(printed)) if late else _ended(job, status, _tail(printed)))
+        return _failure(failure(job, status, storable(_tail(printed))))
 
 
 def _await(reader: int, timeout: float) -> dict[str, Any] | None:
@@ -147,6 +154,16 @@ def _dump_stack(pid: int) -> None:
     time.sleep(0.05)
 
 
+def _ends_by_itself(pid: int) -> bool:
+    """Whether a child that closed its pipe has ended, or is about to; it stays a zombie."""
+    give_up = time.monotonic() + 1
+    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        if time.monotonic() > give_up:
+            return False
+        time.sleep(0.01)
+    return True
+
+
 def _end_group(pid: int) -> None:
     """Kill the child, which may have ended, and what it started."""
     try:
@@ -163,10 +180,24 @@ def _child(job: Job, writer: int, printed: IO[bytes]) -> NoReturn:
     faulthandler.register(signal.SIGUSR1, file=2, all_threads=False)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, job.timeout + GRACE)
+    me = os.getpid()
     answer = _load(job)
+    if os.getpid() != me:
+        os._exit(0)  # the file forked, and its other process answers
     answer["imported"] = [name for name in WARM if name in sys.modules]
-    write(writer, pack(answer))
+    try:
+        write(writer, _packed(job, answer))
+    except OSError:
+        os._exit(SILENCED)
     os._exit(0)
+
+
+def _packed(job: Job, answer: dict[str, Any]) -> bytes:
+    try:
+        return pack(answer)
+    except GuestError as error:
+        message = f"what the file declares is too large: {error.message}"
+        return pack(_failure(ParseFailure(job.path, job.digest, "too_large", message, job.path, error.remedy)))
 
 
 def _load(job: Job) -> dict[str, Any]:
@@ -180,7 +211,7 @@ def _load(job: Job) -> dict[str, Any]:
     return {"kind": "file"} | to_json(spec) | {"starts_threads": others}
 
 
-def _late(job: Job, printed: str) -> ParseFailure:
+def _late(job: Job, _status: int, printed: str) -> ParseFailure:
     """The failure of a child that took too long; it has printed where it was."""
     message = f"loading the file took longer than {job.timeout:g} s"
     remedy = "keep slow work out of the top level of a DAG file; do it inside a task"
@@ -193,6 +224,13 @@ def _ended(job: Job, status: int, printed: str) -> ParseFailure:
     how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended its process with exit code {status}"
     remedy = "a DAG file must not end the process that loads it"
     return ParseFailure(job.path, job.digest, "parse_crash", f"loading the file {how}", job.path, remedy, printed)
+
+
+def _fell_silent(job: Job, _status: int, printed: str) -> ParseFailure:
+    """The failure of a child that lives on and cannot answer any more."""
+    message = "loading the file closed the pipe to the process that waits for it"
+    remedy = "a DAG file must not close file descriptors that it did not open"
+    return ParseFailure(job.path, job.digest, "parse_crash", message, job.path, remedy, printed)
 
 
 def _tail(printed: IO[bytes]) -> str:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Coroutine
+from typing import Any
 
 from onceflow.model.clock import boot_seconds
 from onceflow.model.dagspec import FileSpec, ParseFailure
 from onceflow.model.errors import DagError, GuestError
+from onceflow.model.text import message_of
 from onceflow.parse.child import IDLE_SECONDS, ParseGuest
-from onceflow.parse.folder import Folder
+from onceflow.parse.folder import Folder, Stamp, digest
 from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import Service
 from onceflow.store import files
+from onceflow.store.database import BAD_DATA, is_transient
 from onceflow.store.files import KnownFile
 
 log = get_logger("onceflow.dag-processor")
@@ -34,19 +38,24 @@ class ProcessFiles(Service):
         self.poll = role.settings.scan_seconds
 
     async def run_once(self) -> bool:
-        self._folder.look()
+        try:
+            self._folder.look()
+        except OSError as error:
+            problem = error.strerror or str(error)
+            log.warning("the DAG folder cannot be read; its DAGs stay", folder=str(self._folder.root), error=problem)
+            return False
         present = {path: stamp.source_hash for path, stamp in self._folder.seen.items()}
         self._note_changed_modules(present)
         known = await files.known(self._role.database)
-        todo = [p for p, digest in present.items() if p in self._again or _differs(known.get(p), digest)]
-        gone = [f for p, f in known.items() if f.present and p not in present]
+        todo = [p for p, content in present.items() if p in self._again or _differs(known.get(p), content)]
+        gone = [f for p, f in known.items() if f.present and p not in present and not self._folder.hides(p)]
         self._gone = {f.path for f in gone}
         self._in_conflict.clear()
-        registered = [await self._process(path, known.get(path)) for path in todo]
-        removed = [await files.register_removal(self._role.database, f) for f in gone]
+        registered = [await self._alone(path, self._process(path, known.get(path))) for path in todo]
+        removed = [await self._alone(f.path, files.register_removal(self._role.database, f)) for f in gone]
         if self._in_conflict and len(todo) + len(gone) > 1:  # perhaps with what another file no longer defines
             known = await files.known(self._role.database)
-            registered += [await self._process(path, known[path]) for path in list(self._in_conflict)]
+            registered += [await self._alone(p, self._process(p, known[p])) for p in list(self._in_conflict)]
         if any(registered) or any(removed):
             self._role.wakeups.notify("dag", "watcher", "delivery", "run")
         if not todo:
@@ -58,31 +67,53 @@ class ProcessFiles(Service):
 
     def _note_changed_modules(self, present: dict[str, str]) -> None:
         """A changed helper module changes the files that import it, though their own text stays as it is."""
-        changed = [p for p, digest in self._before.items() if present.get(p) != digest]
-        for path in changed:
-            self._again.update(u for u in self._folder.users_of(path) if u in present)
+        changed = [p for p, content in self._before.items() if present.get(p) != content]
+        self._again.update(self._folder.users_of(changed))
         self._before = present
+
+    @staticmethod
+    async def _alone(path: str, work: Coroutine[Any, Any, bool]) -> bool:
+        """Whether the work on one file was done; what fails about it keeps nobody from the others."""
+        try:
+            return await work
+        except Exception as error:
+            if is_transient(error):
+                raise
+            log.error("DAG file could not be processed; it is tried again", file=path, exc_info=error)
+            return False
 
     async def _process(self, path: str, known: KnownFile | None) -> bool:
         """Load and register one file; whether it was registered."""
         self._again.discard(path)
-        content = self._folder.read(path)
-        if content is None:
+        stamp = self._folder.seen.get(path)
+        content = self._folder.read(path) if stamp and not stamp.problem else b""
+        if stamp is None or content is None:
             return False
         file = known or await files.add(self._role.database, path)
         started = boot_seconds()
-        try:
-            spec = await self._guest.load(path)
-        except GuestError as error:
-            spec = ParseFailure(path, "", error.code, error.message, error.where, error.remedy)
+        spec = await self._load(path, stamp)
         seconds = boot_seconds() - started
         if isinstance(spec, FileSpec):
             return await self._register(file, spec, content, seconds)
         log.warning("DAG file is broken", file=path, where=spec.where, error=spec.message)
         return await files.register_failure(self._role.database, file, spec, seconds)
 
+    async def _load(self, path: str, stamp: Stamp) -> FileSpec | ParseFailure:
+        if stamp.problem:
+            remedy = "a DAG file is a regular file of Python that this user may read; others do not end in .py"
+            message = f"the file cannot be read: {stamp.problem}"
+            return ParseFailure(path, stamp.source_hash, "unreadable", message, path, remedy)
+        try:
+            return await self._guest.load(path)
+        except GuestError as error:
+            return ParseFailure(path, "", error.code, error.message, error.where, error.remedy)  # is tried again
+
     async def _register(self, file: KnownFile, spec: FileSpec, content: bytes, seconds: float) -> bool:
         paused = self._role.settings.new_dags_paused
+        if digest(content) != spec.source_hash:  # edited between two reads: what was loaded is gone
+            self._again.add(file.path)
+            self._role.wakeups.wake("folder")
+            return False
         try:
             done = await files.register(
                 self._role.database,
@@ -93,12 +124,11 @@ class ProcessFiles(Service):
                 parse_seconds=seconds,
                 gone=self._gone,
             )
-        except DagError as error:
-            self._in_conflict.add(file.path)
-            failure = ParseFailure(
-                file.path, spec.source_hash, error.code, error.message, error.where or file.path, error.remedy
-            )
-            log.warning("DAG file contradicts another", file=file.path, error=str(error))
+        except (DagError, *BAD_DATA) as error:
+            failure = _refused(file.path, spec.source_hash, error)
+            if failure.code == files.CONFLICT:
+                self._in_conflict.add(file.path)
+            log.warning("DAG file cannot be registered", file=file.path, error=str(error))
             return await files.register_failure(self._role.database, file, failure, seconds)
         if done:
             log.info("DAG file registered", file=file.path, dags=[d.dag_id for d in spec.dags], ms=round(seconds * 1e3))
@@ -107,6 +137,14 @@ class ProcessFiles(Service):
     async def _end_idle_guest(self) -> None:
         if self._guest.idle_for() > IDLE_SECONDS:
             await self._guest.end()
+
+
+def _refused(path: str, source_hash: str, error: Exception) -> ParseFailure:
+    """The failure of a file that could be loaded, but not stored."""
+    if isinstance(error, DagError):
+        return ParseFailure(path, source_hash, error.code, error.message, error.where or path, error.remedy)
+    message = f"the database refuses what the file declares: {message_of(error)}"
+    return ParseFailure(path, source_hash, "refused", message, path, "shorten it, or write it in other characters")
 
 
 def _differs(known: KnownFile | None, digest: str) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from onceflow.model.errors import DagError, InputError
+from onceflow.model.text import message_of, shortened, storable
 from onceflow.sdk.context import Context, enter, leave
 from onceflow.sdk.dag import DAG
 from onceflow.sdk.exceptions import FailTask, SkipTask, TaskTimeout
@@ -185,4 +186,4 @@ def describe(error: BaseException) -> dict[str, str]:
     while place is not None and place.tb_frame.f_code.co_filename.startswith(PACKAGE):
         place = place.tb_next
     lines = traceback.format_exception(kind, error, place or error.__traceback__)
-    return {"type": name, "message": str(error), "traceback": "".join(lines)}
+    return {"type": name, "message": message_of(error), "traceback": storable(shortened("".join(lines)))}

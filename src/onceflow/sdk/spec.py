@@ -21,6 +21,7 @@ from onceflow.sdk.asset import Asset, AssetExpression, AssetWatcher
 from onceflow.sdk.dag import DAG
 from onceflow.sdk.identity import has_identity, mark_outlets, told_too_late
 from onceflow.sdk.operator import BaseOperator
+from onceflow.sdk.texts import check_texts
 
 
 class Compiler:
@@ -44,6 +45,7 @@ class Compiler:
         named = [asset for dag in dags for asset in assets_of(dag)]
         outlets = [outlet for dag in dags for task in dag.tasks for outlet in task.outlets]
         merged = mark_outlets(self.assets([*named, *assets]), outlets)
+        check_texts(specs, merged)
         return FileSpec(path, source_hash, specs, merged, tuple(dict.fromkeys(self.warnings)))
 
     def _check_ids(self, dags: list[DAG]) -> None:

@@ -25,6 +25,7 @@ from onceflow.model.errors import DagError, InputError
 from onceflow.model.limits import check_extra, check_key
 from onceflow.model.message import MessageId
 from onceflow.model.serialize import decode, dumps
+from onceflow.model.text import message_of, shortened, storable
 from onceflow.sdk.trigger import UNSET, BaseEventTrigger, Checkpoint, TriggerEvent
 
 if TYPE_CHECKING:
@@ -213,7 +214,11 @@ def _event(event: TriggerEvent, key_of: KeyOf | None) -> dict[str, Any]:
 def describe(error: BaseException) -> dict[str, str]:
     """An error as type, message and traceback."""
     lines = traceback.format_exception(error)
-    return {"type": type(error).__name__, "message": str(error), "traceback": "".join(lines)}
+    return {
+        "type": type(error).__name__,
+        "message": message_of(error),
+        "traceback": storable(shortened("".join(lines))),
+    }
 
 
 async def _clean_up(trigger: BaseEventTrigger) -> None:
