@@ -11,12 +11,18 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from onceflow.guest.channel import LIMIT
+from onceflow.model.errors import GuestError
+
 LENGTH = 4
 CHUNK = 262_144
 
 
 class Frames:
-    """The host's end of a socket pair, driven by the event loop. Callbacks: one per message, one at the end."""
+    """The host's end of a socket pair, driven by the event loop. Callbacks: one per message, one at the end.
+
+    Users' code may write to any descriptor: what is no message counts as the end.
+    """
 
     def __init__(
         self, sock: socket.socket, on_message: Callable[[dict[str, Any]], None], on_close: Callable[[], None]
@@ -30,6 +36,11 @@ class Frames:
         self._open = True
         sock.setblocking(False)
         self._loop.add_reader(sock.fileno(), self._readable)
+
+    @property
+    def open(self) -> bool:
+        """The other end is there, as far as we know."""
+        return self._open
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a message; silently nothing once the other end is gone."""
@@ -110,19 +121,30 @@ class Frames:
             self._lost()
             return False
         self._received += data
-        while self._open and (message := self._next()) is not None:
-            self._on_message(message)
+        try:
+            while self._open and (message := self._next()) is not None:
+                self._on_message(message)
+        except GuestError:
+            self._lost()
         return True
 
     def _next(self) -> dict[str, Any] | None:
         if len(self._received) < LENGTH:
             return None
         length = int.from_bytes(self._received[:LENGTH], "big")
+        if length > LIMIT:
+            raise GuestError(f"a message of {length} bytes was announced")
         if len(self._received) < LENGTH + length:
             return None
         body = bytes(self._received[LENGTH : LENGTH + length])
         del self._received[: LENGTH + length]
-        return json.loads(body)
+        try:
+            message = json.loads(body)
+        except ValueError as error:
+            raise GuestError(f"a message that is no JSON: {error}") from error
+        if not isinstance(message, dict):
+            raise GuestError(f"a message that is no object: {type(message).__name__}")
+        return message
 
     def _lost(self) -> None:
         if self._open:

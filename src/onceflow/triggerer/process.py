@@ -78,7 +78,8 @@ class GuestProcess:
         return code
 
     def exit_code(self) -> int:
-        """Its exit code, once it has ended."""
+        """Its exit code. One that only closed its end of the socket is killed: it can be heard no more."""
+        self._process.kill()
         return self._process.wait()
 
     def _heard(self, message: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ a fresh interpreter. Templates are single-threaded and wait in `select`, so that
 from __future__ import annotations
 
 import gc
+import io
 import json
 import logging
 import os
@@ -99,6 +100,7 @@ class Template:
         self._poll.unregister(end)
         os.close(end)
         pid = self._ends.pop(end)
+        _kill_group(pid)  # what it left behind; it is a zombie, so its number is still its own
         self._tell(pid, os.waitpid(pid, 0)[1])
 
     def _reap_any(self) -> None:
@@ -106,6 +108,7 @@ class Template:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 return
+            _kill_group(pid)
             self._tell(pid, status)
 
     def _tell(self, pid: int, status: int) -> None:
@@ -113,11 +116,20 @@ class Template:
         self._control.sendall(len(body).to_bytes(4, "big") + body)
 
 
+def _kill_group(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return  # it had no group of its own, or is its last member and gone
+
+
 def serve_file(order: Message, descriptor: int) -> None:
     """A file template: load the DAG file, say so, fork guests."""
-    control = socket.socket(fileno=descriptor)
+    control, me = socket.socket(fileno=descriptor), os.getpid()
     try:
         loaded = _load(order)
+        if os.getpid() != me:
+            return  # the file forked: its other process is the template
     except BaseException as error:
         channel.send(control, {"failed": describe(error)})
         return
@@ -134,11 +146,15 @@ def serve_file(order: Message, descriptor: int) -> None:
 
 def run_attempt(loaded: LoadedFile, order: Message, descriptor: int) -> NoReturn:
     """One attempt: own session, own log, result over its socket, exit code 0 once the result is sent."""
-    os.setsid()
-    sock = socket.socket(fileno=descriptor)
+    if os.getsid(0) != os.getpid():
+        os.setsid()
+    sock, me = socket.socket(fileno=descriptor), os.getpid()
     _redirect(order["log"])
     request = order["request"]
     result = _execute(loaded, request, Requests(sock))
+    if os.getpid() != me:
+        _flush()
+        os._exit(0)  # the task forked, and this is its child: what it returned is not the task's result
     if result.error and result.error.get("traceback"):
         print(result.error["traceback"], end="", flush=True)
     _flush()
@@ -160,6 +176,7 @@ class Requests:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._lock = threading.Lock()
+        self._process = os.getpid()
 
     def xcom_get(self, task_id: str, key: str, run_id: str | None = None) -> Any:
         return self._ask(op="xcom_get", task_id=task_id, key=key, run_id=run_id)
@@ -174,6 +191,10 @@ class Requests:
         return self._ask(op="inlet_events", asset=asset, limit=limit)
 
     def _ask(self, **question: Any) -> Any:
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "only the task's own process may ask for XComs and events: do it before you start others"
+            )
         with self._lock:
             channel.send(self._sock, question)
             answer = channel.recv(self._sock)
@@ -242,6 +263,10 @@ def _practise() -> None:
 
 
 def _log_to_stdout() -> None:
+    """What tasks print and log is UTF-8, whatever the locale; what has no such form is written as escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
@@ -255,13 +280,16 @@ def main() -> None:
         order = json.loads(sys.stdin.buffer.readline())
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        sock = socket.socket(fileno=descriptor)
+        _redirect(order["log"])
         try:
             loaded = _load(order)
         except BaseException as error:
-            sock = socket.socket(fileno=descriptor)
+            traceback.print_exc()
             channel.send(sock, {"result": vars(Result("failed", error=describe(error)))})
             sys.exit(0)
-        run_attempt(loaded, order, descriptor)
+        channel.send(sock, {"loaded": True})
+        run_attempt(loaded, order, sock.detach())
     _practise()
     gc.collect()
     gc.freeze()

@@ -25,7 +25,14 @@ from onceflow.store.tasks import ClaimedTask, Report
 from onceflow.store.versions import Version
 from onceflow.worker.answers import answer
 from onceflow.worker.outcome import Ending, report
-from onceflow.worker.templates import FileTemplate, Templates, keep_source, source_file, start_fresh
+from onceflow.worker.templates import (
+    FileTemplate,
+    Templates,
+    keep_source,
+    source_file,
+    start_fresh,
+    took_too_long,
+)
 
 TIMEOUT_GRACE = 5.0
 STOP_GRACE = 3.0
@@ -48,6 +55,7 @@ class Guest:
     fenced: bool = False
     reported: bool = False
     timer: asyncio.TimerHandle | None = None
+    loading: asyncio.TimerHandle | None = None
     since: float = field(default_factory=boot_seconds)
 
     def kill(self, signum: int = signal.SIGKILL) -> None:
@@ -122,30 +130,29 @@ class Guests:
     async def _start(self, guest: Guest) -> None:
         task = guest.task
         order = await self._order(guest)
-        template = self._templates.file(task.source_hash, order)
-        fresh = self._wants_fresh(guest)
-        if not fresh:
+        template = None if self._wants_fresh(guest) else self._templates.file(task.source_hash, order)
+        if template is not None:
             ready = await template.ready
             if isinstance(ready, dict):
                 self._templates.forget(task.source_hash)
                 self._could_not_start(guest, ready)
                 return
-            fresh = ready == "fresh"
+            template = None if ready == "fresh" else template
         if guest.ended_by_us or guest.fenced:  # told to stop, or lost, while the file was loading
             self._ended(guest, 0)
             return
+        order |= {"request": self._request(guest), "log": self._log(task)}
         ours, theirs = socket.socketpair()
         guest.frames = Frames(ours, lambda m: self._on_message(guest, m), lambda: None)
-        order |= {"request": self._request(guest), "log": self._log(task)}
-        if fresh:
+        limit = guest.version.graph.tasks[task.task_id].execution_timeout
+        if limit:
+            guest.timer = asyncio.get_running_loop().call_later(limit + TIMEOUT_GRACE, self._overran, guest)
+        if template is None:
             self._spawn(self._run_fresh(guest, order, theirs))
         else:
             guest.template = template
             template.start(guest.number, order, theirs, lambda code: self._ended(guest, code))
             theirs.close()
-        limit = guest.version.graph.tasks[task.task_id].execution_timeout
-        if limit:
-            guest.timer = asyncio.get_running_loop().call_later(limit + TIMEOUT_GRACE, self._overran, guest)
 
     async def _run_fresh(self, guest: Guest, order: dict[str, Any], guest_end: socket.socket) -> None:
         try:
@@ -154,7 +161,15 @@ class Guests:
             self._could_not_start(guest, {"type": type(error).__name__, "message": str(error), "traceback": ""})
             return
         guest.pid = process.pid
-        self._ended(guest, await process.wait())
+        limit = self._role.settings.parse_timeout
+        guest.loading = asyncio.get_running_loop().call_later(limit, self._did_not_load, guest)
+        code = await process.wait()
+        guest.kill()  # what it left behind
+        self._ended(guest, code)
+
+    def _did_not_load(self, guest: Guest) -> None:
+        self._fail(guest, took_too_long(self._role.settings))
+        guest.kill()
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         assert self._group is not None
@@ -199,6 +214,10 @@ class Guests:
         return attempt_log(self._role.settings.home, task.run, task.id, task.attempt)
 
     def _on_message(self, guest: Guest, message: dict[str, Any]) -> None:
+        if guest.loading is not None:
+            guest.loading.cancel()
+        if "loaded" in message:
+            return
         if "result" in message:
             guest.result = message["result"]
             self._report(guest, 0)
@@ -218,20 +237,29 @@ class Guests:
             guest.ended_by_us = "timeout"
         guest.kill()
 
-    def _ended(self, guest: Guest, exit_code: int) -> None:
+    def _ended(self, guest: Guest, exit_code: int | None) -> None:
         self._drain(guest)
-        self._report(guest, exit_code)
+        if exit_code is None and not guest.ended_by_us:
+            self._lost(guest)
+        self._report(guest, exit_code or 0)
         del self.running[guest.task.token]
         if self.saturated:
             self._role.wakeups.wake("task")
+
+    def _lost(self, guest: Guest) -> None:
+        """Somebody killed its template: nobody renews its lease any more, so that it is rescued as a lost attempt."""
+        if not guest.reported:
+            log.warning("attempt lost: the template it was forked from has ended", task=guest.task.id)
+        guest.reported = True
 
     def _report(self, guest: Guest, exit_code: int) -> None:
         """Put the report in line, once: when the guest has sent its result, or has ended without one."""
         if guest.reported:
             return
         guest.reported = True
-        if guest.timer is not None:
-            guest.timer.cancel()
+        for timer in (guest.timer, guest.loading):
+            if timer is not None:
+                timer.cancel()
         if guest.fenced:
             log.warning("attempt was no longer ours", task=guest.task.id, attempt=guest.task.attempt)
             return
@@ -246,11 +274,18 @@ class Guests:
             guest.frames.close()
 
     def _could_not_start(self, guest: Guest, error: dict[str, Any]) -> None:
-        log_file = Path(self._log(guest.task))
-        log_file.parent.mkdir(0o750, parents=True, exist_ok=True)
-        log_file.write_text(error.get("traceback") or error["message"])
-        guest.result = {"outcome": "failed", "error": error}
+        self._fail(guest, error)
         self._ended(guest, 0)
+
+    def _fail(self, guest: Guest, error: dict[str, Any]) -> None:
+        guest.result = {"outcome": "failed", "error": error}
+        try:
+            log_file = Path(self._log(guest.task))
+            log_file.parent.mkdir(0o750, parents=True, exist_ok=True)
+            with log_file.open("a", encoding="utf-8") as text:
+                text.write(error.get("traceback") or f"{error['message']}\n")
+        except OSError as second:
+            log.error("log of an attempt not written", task=guest.task.id, error=str(second))
 
 
 def _time(value: Any) -> str | None:

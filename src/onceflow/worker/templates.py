@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -26,7 +27,8 @@ KEPT = 16
 
 log = get_logger("onceflow.worker")
 
-Ended = Callable[[int], None]
+Ended = Callable[[int | None], None]
+"""Gets a guest's exit code, negative for a signal; None if its template was lost, and it with it."""
 
 
 class FileTemplate:
@@ -39,6 +41,11 @@ class FileTemplate:
         self._frames = Frames(control, self._on_message, self._on_close)
 
     @property
+    def lost(self) -> bool:
+        """The process has ended, though we did not end it."""
+        return not self._frames.open
+
+    @property
     def busy(self) -> bool:
         return bool(self._waiting) or not self.ready.done()
 
@@ -47,7 +54,10 @@ class FileTemplate:
         return any(path != own and _changed_at(path) != then for path, then in self._modules.items())
 
     def start(self, number: int, order: dict[str, Any], guest_end: socket.socket, ended: Ended) -> None:
-        """Fork a guest, known by `number` from now on; `ended` gets its exit code (negative: the signal)."""
+        """Fork a guest, known by `number` from now on; `ended` is told how it ended."""
+        if self.lost:
+            ended(None)
+            return
         self._waiting[number] = ended
         self._frames.send_bytes(orders.pack(number, order), [guest_end.fileno()])
 
@@ -57,6 +67,11 @@ class FileTemplate:
 
     def close(self) -> None:
         self._frames.close()
+
+    def give_up(self, error: dict[str, Any]) -> None:
+        """It could not load the file in time."""
+        self.ready.set_result(error)
+        self.close()
 
     def _on_message(self, message: dict[str, Any]) -> None:
         if "ended" in message:
@@ -71,9 +86,9 @@ class FileTemplate:
         if not self.ready.done():
             text = "the process that loads the DAG file ended without a word"
             self.ready.set_result({"type": "Crashed", "message": text, "traceback": ""})
-        for ended in self._waiting.values():
-            ended(-9)  # guests die with their template
-        self._waiting.clear()
+        waiting, self._waiting = self._waiting, {}
+        for ended in waiting.values():
+            ended(None)  # guests die with their template
 
 
 class Templates:
@@ -90,6 +105,8 @@ class Templates:
     def file(self, source_hash: str, order: dict[str, Any]) -> FileTemplate:
         """The template for this content of a DAG file, started if there is none; `order`: path, folder, source."""
         template = self._files.get(source_hash)
+        if template is not None and template.lost:
+            template = None
         if template is not None and template.stale(str(Path(order["folder"], order["path"]))):
             self._retired.append(template)
             template = None
@@ -121,7 +138,16 @@ class Templates:
         assert self._control is not None
         self._control.send_bytes(orders.pack(self._count, order), [theirs.fileno()])
         theirs.close()
-        return FileTemplate(ours)
+        template = FileTemplate(ours)
+        limit = self._settings.parse_timeout
+        timer = asyncio.get_running_loop().call_later(limit, self._too_late, self._count, template)
+        template.ready.add_done_callback(lambda _: timer.cancel())
+        return template
+
+    def _too_late(self, number: int, template: FileTemplate) -> None:
+        if self._control is not None:
+            self._control.send_bytes(orders.pack_signal(number, signal.SIGKILL))
+        template.give_up(took_too_long(self._settings))
 
     def _start_base(self) -> None:
         ours, theirs = socket.socketpair()
@@ -151,6 +177,12 @@ class Templates:
             self._files.pop(source_hash).close()
 
 
+def took_too_long(settings: Settings) -> dict[str, str]:
+    """The error of a file that does not come to the end of its top level."""
+    message = f"loading the DAG file took longer than {settings.parse_timeout:g} s"
+    return {"type": "LoadTimeout", "message": message, "traceback": ""}
+
+
 async def start_fresh(order: dict[str, Any], guest_end: socket.socket) -> asyncio.subprocess.Process:
     """Start one attempt in a fresh interpreter. Raises OSError when the system refuses another process."""
     try:
@@ -163,6 +195,7 @@ async def start_fresh(order: dict[str, Any], guest_end: socket.socket) -> asynci
             stdin=asyncio.subprocess.PIPE,
             pass_fds=[guest_end.fileno()],
             env=child_environment(),
+            start_new_session=True,  # so that it can be killed while it loads, too, with all that it started
         )
     finally:
         guest_end.close()
