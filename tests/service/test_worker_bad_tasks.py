@@ -18,6 +18,7 @@ from onceflow.config import Settings
 from onceflow.model.dagspec import DagSpec, NoSchedule, TaskSpec
 from onceflow.model.states import Outcome
 from onceflow.model.upstream import Graph
+from onceflow.runtime.logs import attempt_log
 from onceflow.runtime.role import Role
 from onceflow.runtime.wakeups import Wakeups
 from onceflow.store.database import Database
@@ -68,7 +69,7 @@ class Worker:
         return self.guests.reports.pop()
 
     def log(self) -> str:
-        return (self.settings.home / f"logs/run=1/task=7/attempt={self.attempts}.log").read_text()
+        return Path(attempt_log(self.settings.home, 1, 7, self.attempts)).read_text(encoding="utf-8")
 
     async def pid(self, name: str) -> int:
         """The process id that was written to that file."""
@@ -202,8 +203,8 @@ async def test_bytes_on_the_socket_that_are_no_message(worker: Worker, junk: byt
 
 
 async def test_a_log_that_cannot_be_written(worker: Worker) -> None:
-    (worker.settings.home / "logs").rmdir()
+    worker.settings.home.mkdir()
     (worker.settings.home / "logs").write_text("in the way")
     found = await worker.report("return 1")
     assert found.outcome is Outcome.FAILED
-    assert "Not a directory" in json.loads(found.error or "")["message"]
+    assert "logs" in json.loads(found.error or "")["message"]

@@ -149,7 +149,11 @@ def run_attempt(loaded: LoadedFile, order: Message, descriptor: int) -> NoReturn
     if os.getsid(0) != os.getpid():
         os.setsid()
     sock, me = socket.socket(fileno=descriptor), os.getpid()
-    _redirect(order["log"])
+    try:
+        _redirect(order["log"])
+    except OSError as error:
+        channel.send(sock, {"result": vars(Result("failed", error=describe(error)))})
+        os._exit(0)
     request = order["request"]
     result = _execute(loaded, request, Requests(sock))
     if os.getpid() != me:
@@ -281,8 +285,8 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         sock = socket.socket(fileno=descriptor)
-        _redirect(order["log"])
         try:
+            _redirect(order["log"])
             loaded = _load(order)
         except BaseException as error:
             traceback.print_exc()
