@@ -106,7 +106,8 @@ async def test_a_task_that_kills_its_template_harms_no_later_one(worker: Worker)
     """Out of memory kills templates too: what ran in them is lost, not failed, and the next task gets a new one."""
     body = "(HERE / 'parent').write_text(str(os.getppid()))\nif ti.attempt == 1: os.kill(os.getppid(), 9)\n"
     worker.launch(body + "time.sleep(1 if ti.attempt == 1 else 0)")
-    assert not alive(await worker.pid("parent"))
+    template = await worker.pid("parent")
+    await eventually(lambda: not alive(template), why="the template is killed")
     await eventually(lambda: not worker.guests.running)
     assert worker.guests.reports == []
     assert (await worker.report(body + "time.sleep(1 if ti.attempt == 1 else 0)")).outcome is Outcome.SUCCESS

@@ -113,13 +113,13 @@ class Guests:
 
     async def stop(self) -> None:
         """Ask all guests to end, then kill them; their tasks are queued again for others."""
-        for guest in self.running.values():
+        for guest in list(self.running.values()):
             guest.ended_by_us = "stop"
             guest.kill(signal.SIGTERM)
         give_up = boot_seconds() + STOP_GRACE
         while self.running and boot_seconds() < give_up:
             await asyncio.sleep(0.02)
-        for guest in self.running.values():
+        for guest in list(self.running.values()):
             guest.kill()
         while self.running and boot_seconds() < give_up + 1:
             await asyncio.sleep(0.02)
