@@ -336,7 +336,7 @@ async def test_the_clock_can_be_held(database: Database) -> None:
     assert found == [(*[HELD_CLOCK] * 4, "asset_triggered__2030-01-02T03:04:05.678901+00:00_1")]
     async with database.transaction() as tx:
         await deliveries.mark_judged(tx, [(1, two)])
-        await deliveries.note(tx, [Note(1, '{"why": 1}')], HELD_CLOCK.replace(year=2031))
+        await deliveries.note(tx, PROCESS, [Note(1, '{"why": 1}')], HELD_CLOCK.replace(year=2031))
     assert await rows(database, "select extract(year from last_judged_at), last_judgement::text from dag") == [
         (2031, '{"why": 1}')
     ]

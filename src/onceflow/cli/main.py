@@ -25,6 +25,7 @@ COMMANDS = {
     "watchers": ("onceflow.cli.observe:watchers", "List watchers, their owners and what they last saw."),
     "processes": ("onceflow.cli.observe:processes", "List the processes of this installation."),
     "why": ("onceflow.cli.why:why", "Explain a run or an event from what was stored."),
+    "why-not": ("onceflow.cli.why:why_not", "Explain why a DAG has had no run, or no more."),
     "verify": ("onceflow.cli.verify:verify", "Check that every change started exactly what it should."),
 }
 EXIT_CODES = ((UnreachableError, 3), (ConfigError, 2), (InputError, 2), (OnceflowError, 1))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import click
 
+from onceflow.cli.options import Moment
 from onceflow.cli.output import output_option, print_json, printable
 from onceflow.cli.session import connected, run
-from onceflow.queries.explain import source_text
+from onceflow.queries.explain import history_text, source_text
 from onceflow.queries.why import why_event, why_run
+from onceflow.queries.why_not import why_not as why_not_run
+
+HISTORY = 20
 
 
 @click.group()
@@ -62,6 +67,28 @@ def event_command(event_id: int, output: str) -> None:
         _line(1, f"witness at {witness['seen_at']}: {source_text(witness['source'])}")
     for delivery in told["deliveries"]:
         _line(1, f"DAG {delivery['dag_id']}: {delivery['because']}")
+
+
+@click.command("why-not")
+@click.argument("dag_id")
+@click.option("--since", type=Moment(), help="Since when (default: since the DAG's last run was made).")
+@output_option
+def why_not(dag_id: str, since: datetime | None, output: str) -> None:
+    """Explain why a DAG has had no run, or no more, from what was stored when it was decided."""
+
+    async def work() -> dict[str, Any]:
+        async with connected() as database:
+            return await why_not_run(database, dag_id, since)
+
+    told = run(work())
+    if output == "json":
+        print_json(told)
+        return
+    _line(0, f"DAG {dag_id}, {told['dag']['schedule_text']}, since {told['since']}")
+    for sentence in told["because"]:
+        _line(1, sentence)
+    for entry in told["history"][:HISTORY]:
+        _line(1, f"{entry['at']}: {history_text(entry)}")
 
 
 def _line(depth: int, text: str) -> None:

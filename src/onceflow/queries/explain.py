@@ -81,11 +81,31 @@ def delivery_text(row: Row, schedulers: int) -> str:
         case "joined":
             return f"joined run {row['run_id']}, which is {row['run_state']}"
         case "held":
-            return HELD.get(row["reason"], f"held: {row['reason']}").format(dag_id=row["dag_id"])
+            return held_text(row["reason"], row["dag_id"])
         case "pending":
             return _pending_text(row, schedulers)
         case disposition:
             return f"{disposition}: {row['reason']}"
+
+
+def held_text(reason: str, dag_id: str) -> str:
+    """Why a delivery to a DAG is held, and what lets it go on."""
+    return HELD.get(reason, f"held: {reason}").format(dag_id=dag_id)
+
+
+def waiting_lines(judgement: Row, judged_at: str | None) -> list[str]:
+    """What a judgement without a run said: the condition with what was missing, the policy, window or limit."""
+    tree = judgement["condition"]
+    at = f"judged at {judged_at}, " if judged_at else ""
+    pending = f"({at}pending then: {_counts(judgement.get('pending', {}))})"
+    if not tree["holds"]:
+        return [f"{condition_text(tree)} is not met, there is nothing of {', '.join(missing(tree))} {pending}"]
+    lines = [f"{condition_text(tree)} is met, but policy {judgement['policy']} waits {pending}"]
+    if window := judgement.get("window"):
+        lines.append(f"its window began at {window['first_at']} and ends at {window['due_at']} unless more comes")
+    if limit := judgement.get("limit"):
+        lines.append(f"as many runs as max_active_runs={limit['max_active_runs']} allows are going on")
+    return lines
 
 
 def _pending_text(row: Row, schedulers: int) -> str:
@@ -135,3 +155,21 @@ def _leaves(tree: Row) -> Iterator[tuple[str, bool]]:
     else:
         for item in tree["items"]:
             yield from _leaves(item)
+
+
+def history_text(entry: Row) -> str:
+    """One line of a DAG's history. `entry` is one of `dags/history`."""
+    match entry["what"]:
+        case "judged":
+            lines = waiting_lines(entry["explanation"], None) if "condition" in (entry["explanation"] or {}) else []
+            return f"judged without a run by scheduler {entry['process'][:8]}: {'; '.join(lines)}"
+        case "decided":
+            tree = (entry["explanation"] or {}).get("condition")
+            met = f", {condition_text(tree)} was met" if tree else ""
+            return f"{entry['runs']} runs made by scheduler {entry['process'][:8]}{met}"
+        case "intervention":
+            pending = f", pending: {entry['pending']}" if entry["pending"] else ""
+            reason = f" ({entry['reason']})" if entry["reason"] else ""
+            return f"{entry['intervention']} by {origin(entry['by'])}{pending}{reason}"
+        case _:
+            return f"version {entry['version']} of the DAG"

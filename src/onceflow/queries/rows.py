@@ -19,6 +19,7 @@ Rows = AsyncGenerator[Row, None]
 # Columns whose type is `json` in every statement that has a column of this name; the driver gives them as text.
 JSON_COLUMNS = frozenset(
     {
+        "by",
         "by_disposition",
         "conf",
         "created_by",
@@ -30,6 +31,7 @@ JSON_COLUMNS = frozenset(
         "failure",
         "last_error",
         "last_judgement",
+        "paused_by",
         "rules",
         "schedule",
         "source",

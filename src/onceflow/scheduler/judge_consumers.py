@@ -77,7 +77,7 @@ async def judge_consumers(
     if judged.consumptions:
         await deliveries.consume(tx, process, judged.consumptions, now)
     await deliveries.supersede(tx, judged.superseded, now)
-    await deliveries.note(tx, judged.notes, now)
+    await deliveries.note(tx, process, judged.notes, now)
     return judged
 
 

@@ -157,8 +157,8 @@ async def mark_judged(tx: Connection, judged: Sequence[tuple[int, int]]) -> None
         await tx.execute("deliveries/mark_judged", list(dags), list(events))
 
 
-async def note(tx: Connection, notes: Sequence[Note], now: datetime | None = None) -> None:
-    """Note per consumer what was judged, and when it is to be judged again."""
+async def note(tx: Connection, process: UUID, notes: Sequence[Note], now: datetime | None = None) -> None:
+    """Note per consumer what this process judged, and when it is to be judged again."""
     if notes:
         times = [n.judge_at.isoformat() if isinstance(n.judge_at, datetime) else n.judge_at for n in notes]
         await tx.execute(
@@ -168,6 +168,7 @@ async def note(tx: Connection, notes: Sequence[Note], now: datetime | None = Non
             times,
             [n.joined for n in notes],
             now,
+            process,
         )
 
 

@@ -303,6 +303,17 @@ create table decision (
 );
 comment on table decision is 'why runs were created: condition, policy and what was pending, as judged';
 
+create table judgement (
+  id bigint generated always as identity primary key,
+  dag_id bigint not null references dag,
+  version_id bigint references dag_version,
+  judged_at timestamptz not null,
+  process_id uuid not null,
+  explanation json not null
+);
+comment on table judgement is 'judgements without a run, each with another verdict than the one before it; counts of the last are in dag.last_judgement';
+create index judgement_dag on judgement (dag_id, judged_at);
+
 create table run (
   id bigint generated always as identity primary key,
   dag_id bigint not null references dag,

@@ -130,6 +130,11 @@ begin
   where d.id = any (locked) order by d.id, x.event_id;
 end $$;
 
+-- What a judgement comes to, whatever the counts and times are: two with the same verdict are told as one.
+create function verdict(explanation json) returns text immutable language sql as $$
+  select concat_ws('|', explanation ->> 'policy', explanation ->> 'condition', explanation ->> 'limit', explanation ->> 'filters')
+$$;
+
 -- Writes what was judged: decisions, runs and dispositions. The consumers are locked by the caller's transaction.
 -- p_run_* describe the runs (index i), p_member_* their deliveries (p_member_run = index of the run), p_decision_* the
 -- decisions (p_run_decision = index of the decision). p_run_waiting: how many deliveries a run takes beside its members,
