@@ -57,6 +57,7 @@ LIMITS = {
     "chain.per task": Limit(15),
     "parallel.tasks": Limit(300, more=True),
     "imports.import onceflow": Limit(80),
+    "verify.seconds": Limit(30),
 }
 
 AIRFLOW = {

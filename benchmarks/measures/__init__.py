@@ -27,6 +27,7 @@ NAMES = (
     "files",
     "watchers",
     "takeover",
+    "verify",
 )
 
 

@@ -276,3 +276,28 @@ async def test_api_server(world: World, database_url: str, tmp_path: Path) -> No
         finally:
             process.kill()
     await eventually(lambda: listed(database_url, "processes")[0]["state"] == "stopped")
+
+
+async def test_verify_beside_production(world: World, database_url: str) -> None:
+    """`verify --watch` makes pass after pass, tells a violation once, and its exit code says whether there was any."""
+    await world.dag("report", ORDERS)
+    command = [sys.executable, "-m", "onceflow.cli.main", "verify", "--watch", "--every", "1"]
+    env = os.environ | {"ONCEFLOW_DATABASE_URL": database_url}
+    watch = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, env=env)
+    try:
+        assert watch.stdout is not None
+        async with asyncio.timeout(60):
+            first = await watch.stdout.readline()
+            assert b"0 events, 0 runs; ok: " in first
+            await world.emit("orders", "a")
+            await world.sql.execute("delete from delivery")
+            while not (line := await watch.stdout.readline()).startswith(b"VIOLATION"):
+                assert b"; ok: " in line
+            assert line.startswith(b"VIOLATION event_without_delivery: G7")
+            told = [await watch.stdout.readline() for _ in range(3)]
+            assert b'"event": 1' in told[0] and b"not ok: 1 violations" in told[1] and b"1 told before" in told[2]
+            watch.send_signal(signal.SIGTERM)
+            assert await watch.wait() == 1
+    finally:
+        if watch.returncode is None:
+            watch.kill()
