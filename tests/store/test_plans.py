@@ -185,6 +185,7 @@ HOT = [
     Hot("pruning/events", 1, 300, 900, ("event_asset_id_seq_key",), lambda _: (1, 0, 3600.0, 100)),
     Hot("pruning/runs", 1, 900, 2500, ("run_ended",), lambda _: (-3600.0, 100)),
     Hot("pruning/keys", 1, 3, 10, ("expiring_key_at",), lambda _: (100,)),
+    Hot("pruning/judgements", 1, 3, 10, (), lambda _: (0.0, 100)),
     Hot("pruning/requests", 1, 3, 10, (), lambda _: (0.0, 100)),
     Hot("requests/begin", 1, 3, 20, (), lambda _: (SEEN[0], SEEN[0])),
     Hot("dags/lock", 1, 10, 30, ("dag_dag_id_key",), lambda _: ("each1", "")),

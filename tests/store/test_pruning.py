@@ -258,6 +258,19 @@ async def test_runs_that_no_event_started_and_slots_that_stay_taken(database: Da
     await healthy(database)
 
 
+async def test_old_judgements_are_forgotten(database: Database) -> None:
+    await declare(database, "a", dag("d", each("a")))
+    for days in (2, 3, 0):
+        await rows(
+            database,
+            "insert into judgement (dag_id, judged_at, process_id, explanation) "
+            f"values (1, now() - interval '{days} days', gen_random_uuid(), '{{}}')",
+        )
+    assert await pruning.judgements(database, 86_400, 1) == 1
+    assert await pruning.judgements(database, 86_400, 100) == 1
+    assert await rows(database, "select count(*) from judgement") == [(1,)]
+
+
 async def test_answers_to_requests_are_forgotten(database: Database) -> None:
     one, other = uuid.uuid4(), uuid.uuid4()
     await requests.finish(database, one, one, 200, "{}")

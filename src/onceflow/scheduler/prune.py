@@ -61,5 +61,7 @@ class Prune(Service):
         if settings.retention_seconds is not None:
             while runs := await pruning.runs(database, settings.retention_seconds, STEP):
                 yield Counter(runs=runs)
+            while judgements := await pruning.judgements(database, settings.retention_seconds, STEP):
+                yield Counter(judgements=judgements)
         while requests := await pruning.requests(database, settings.replay_seconds, STEP):
             yield Counter(requests=requests)

@@ -30,6 +30,11 @@ async def runs(database: Database, seconds: float, limit: int) -> int:
     return await database.fetchval("pruning/runs", seconds, limit)
 
 
+async def judgements(database: Database, seconds: float, limit: int) -> int:
+    """Forget judgements without a run that were made longer ago than this; how many."""
+    return await database.fetchval("pruning/judgements", seconds, limit)
+
+
 async def requests(database: Database, seconds: float, limit: int) -> int:
     """Forget answers to requests that are older than this; how many."""
     return await database.fetchval("pruning/requests", seconds, limit)

@@ -313,6 +313,7 @@ create table judgement (
 );
 comment on table judgement is 'judgements without a run, each with another verdict than the one before it; counts of the last are in dag.last_judgement';
 create index judgement_dag on judgement (dag_id, judged_at);
+create index judgement_at on judgement (judged_at);
 
 create table run (
   id bigint generated always as identity primary key,
