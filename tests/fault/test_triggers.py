@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ BAD = """
     import asyncio
     import os
     import sys
+    import threading
     import time
 
     from onceflow import BaseEventTrigger, TriggerEvent
@@ -35,6 +37,7 @@ BAD = """
                 yield TriggerEvent(self.how, key=self.how, cursor=1)
             await asyncio.sleep(0.2)
             getattr(self, self.how)()
+            await asyncio.sleep(600)
 
         def blocks(self):
             time.sleep(60)
@@ -47,6 +50,33 @@ BAD = """
 
         def quits(self):
             sys.exit("enough")
+
+        def cancels(self):
+            raise asyncio.CancelledError
+
+        def mutters(self):
+            class Odd(Exception):
+                def __str__(self):
+                    raise ValueError("a\\0")
+            raise Odd
+
+        def falls(self):
+            class Base(BaseException):
+                pass
+            raise Base("off the tree")
+
+        async def cleanup(self):
+            if self.how == "falls":
+                self.falls()
+
+        def closes(self):
+            os.closerange(3, 100)
+
+        def stops(self):
+            asyncio.get_running_loop().stop()
+
+        def detonates(self):
+            threading.Timer(0.3, os._exit, [9]).start()
 """
 
 MENDED = """
@@ -74,9 +104,9 @@ DECLARED = """
     from onceflow import DAG, Asset, AssetWatcher, EmptyOperator
     from bad import Bad
 
-    for how in ("blocks", "raises", "exits", "quits"):
+    for how in {hows}:
         asset = Asset(how, watchers=[AssetWatcher(how, trigger=Bad(how))])
-        with DAG(f"after_{how}", schedule=asset):
+        with DAG("after_" + how, schedule=asset):
             EmptyOperator(task_id="nothing")
 """
 
@@ -85,6 +115,14 @@ ERRORS = {
     "raises": ("ConnectionError", "no route to the source"),
     "exits": ("GuestEnded", "exit code 7"),
     "quits": ("SystemExit", "enough"),
+}
+ODD = {
+    "cancels": ("CancelledError", "CancelledError"),
+    "mutters": ("Odd", "its message cannot be shown"),
+    "falls": ("Base", "off the tree"),
+    "closes": ("GuestEnded", "ended its process"),
+    "stops": ("GuestEnded", "exit code 1"),
+    "detonates": ("GuestEnded", "exit code 9"),
 }
 
 
@@ -101,10 +139,10 @@ async def test_bad_triggers_are_backed_off_and_harm_no_other(tmp_path: Path, dat
         await system.sound("good.py", pipeline("good", lines, keyed=False))
         append(lines, "0")
         await system.finished("good", 1)
-        await system.sound("declared.py", DECLARED)
+        await system.sound("declared.py", DECLARED.format(hows=list(ERRORS)))
 
         told = 1
-        while not await all_failed(system, times=3):
+        while not await all_failed(system, ERRORS, times=3):
             append(lines, str(told))
             told += 1
             await system.finished("good", told)
@@ -127,10 +165,32 @@ async def test_bad_triggers_are_backed_off_and_harm_no_other(tmp_path: Path, dat
         await system.verify()
 
 
-async def all_failed(system: System, *, times: int) -> bool:
+@pytest.mark.timeout(180)
+async def test_triggers_that_bring_their_process_down_in_odd_ways(tmp_path: Path, database_url: str) -> None:
+    """Also when nobody's code was running as it ended, the one who does it is found, and the others go on."""
+    lines = tmp_path / "lines"
+    async with System(tmp_path, database_url, triggerers=1) as system:
+        system.write(MODULE, TRIGGER)
+        system.write("bad.py", BAD)
+        for name in ("good", "better"):
+            await system.sound(f"{name}.py", pipeline(name, lines, keyed=False))
+        await system.sound("declared.py", DECLARED.format(hows=list(ODD)))
+        await eventually(lambda: all_failed(system, ODD, times=2), timeout=90, every=0.2, why="all are found")
+        append(lines, "0")
+        for name in ("good", "better"):
+            await system.finished(name, 1)
+        watchers = {w["watcher"]: w for w in await system.watchers()}
+        for how, (kind, message) in ODD.items():
+            error = watchers[how]["last_error"]
+            assert (error["type"], message in error["message"]) == (kind, True), error
+        assert [watchers[name]["strikes"] for name in ("good", "better")] == [0, 0]
+        await system.verify()
+
+
+async def all_failed(system: System, hows: Iterable[str], *, times: int) -> bool:
     """Whether each bad watcher was given up that often."""
     watchers = {w["watcher"]: w for w in await system.watchers()}
-    return all(how in watchers and watchers[how]["strikes"] >= times for how in ERRORS)
+    return all(how in watchers and watchers[how]["strikes"] >= times for how in hows)
 
 
 async def check_backed_off(system: System, how: str, kind: str, message: str) -> None:

@@ -105,10 +105,11 @@ class Guest:
                 self._tasks[watcher] = group.create_task(self._drive(order))
                 running_watcher.reset(token)
             case "stop":
-                if task := self._tasks.get(watcher):
+                self._acks.pop(watcher, None)
+                if task := self._tasks.pop(watcher, None):
                     task.cancel()
             case "ack":
-                if ack := self._acks.pop(watcher, None):
+                if (ack := self._acks.pop(watcher, None)) and not ack.done():
                     ack.set_result(None)
 
     def _make_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
@@ -130,13 +131,13 @@ class Guest:
                 number += 1
                 await self._deliver(watcher, term, batch(event, key_of) | {"n": number})
             self._send({"ended": watcher, "term": term})
-        except asyncio.CancelledError:
-            return
         except BaseException as error:
-            self._send({"failed": watcher, "term": term, "error": describe(error)})
+            if self._is_current(watcher):  # else it was told to stop, and this is how it does
+                self._send({"failed": watcher, "term": term, "error": describe(error)})
         finally:
-            self._tasks.pop(watcher, None)
-            self._acks.pop(watcher, None)
+            if self._is_current(watcher):
+                self._tasks.pop(watcher, None)
+                self._acks.pop(watcher, None)
             if trigger is not None:
                 await _clean_up(trigger)
 
@@ -161,10 +162,16 @@ class Guest:
 
     async def _deliver(self, watcher: int, term: int, yielded: dict[str, Any]) -> None:
         """Hand what was yielded to the host; returns once it is committed."""
+        if not self._is_current(watcher):
+            raise asyncio.CancelledError  # told to stop, it went on; perhaps it has a successor here
         ack = self._acks[watcher] = asyncio.get_running_loop().create_future()
         self._send(yielded | {"batch": watcher, "term": term})
         await self._writer.drain()
         await ack
+
+    def _is_current(self, watcher: int) -> bool:
+        """Whether the running task is the trigger's last start, not told to stop."""
+        return self._tasks.get(watcher) is asyncio.current_task()
 
     async def _tell_alive(self) -> None:
         while True:
@@ -216,7 +223,7 @@ def describe(error: BaseException) -> dict[str, str]:
     lines = traceback.format_exception(error)
     return {
         "type": type(error).__name__,
-        "message": message_of(error),
+        "message": message_of(error) or type(error).__name__,
         "traceback": storable(shortened("".join(lines))),
     }
 
@@ -225,8 +232,10 @@ async def _clean_up(trigger: BaseEventTrigger) -> None:
     try:
         async with asyncio.timeout(1):
             await trigger.cleanup()
-    except Exception as error:
-        print(f"cleanup of {type(trigger).__name__} failed: {error!r}", file=sys.stderr)
+    except BaseException as error:
+        print(
+            f"cleanup of {type(trigger).__name__} failed: {type(error).__name__}: {message_of(error)}", file=sys.stderr
+        )
 
 
 async def _read(reader: asyncio.StreamReader) -> dict[str, Any] | None:
@@ -244,7 +253,13 @@ def main() -> None:
     faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=False)
     prepare(sys.argv[4])
     guest = Guest(socket.socket(fileno=sock), mmap.mmap(mark, MARK_BYTES), sys.argv[4])
-    asyncio.run(guest.run())
+    try:
+        asyncio.new_event_loop().run_until_complete(guest.run())
+    except BaseException:
+        traceback.print_exc()
+    finally:  # at once: cancelling the triggers, as asyncio.run does, would look as if each of them had failed
+        sys.stderr.flush()
+        os._exit(1)
 
 
 if __name__ == "__main__":

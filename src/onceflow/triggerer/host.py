@@ -23,6 +23,7 @@ from onceflow.triggerer.process import BLOCKED_SECONDS, GuestProcess
 
 RESTART_SECONDS = 1.0
 WATCH_SECONDS = 0.25
+STEADY_SECONDS = 60.0
 WRITES_AT_ONCE = 2
 """Fewer than the pool has connections, so that a rush of events never keeps the leases from being renewed."""
 
@@ -44,10 +45,14 @@ class Watch:
 
 @dataclass(eq=False)
 class Guest:
-    """A guest process and who lives in it. `own`: it holds a single watcher that blocked others before."""
+    """A guest process and who lives in it.
+
+    `own`: nobody is added to it. It holds a watcher that blocked others before, or some of a guest that ended soon.
+    """
 
     process: GuestProcess
     own: bool
+    since: float = field(default_factory=boot_seconds)
     watches: dict[int, Watch] = field(default_factory=dict)
 
 
@@ -208,13 +213,21 @@ class Host:
         await self._end_with_culprits(guest, {culprit}, error)
 
     def _ended(self, guest: Guest) -> None:
-        """A guest ended by itself: the watcher whose code ran then is to blame, or those that were just starting."""
+        """A guest ended by itself: the watcher whose code ran then is to blame, or those that were just starting.
+
+        When nobody's was running (a thread ended the process, or the loop), all start again; if that does not last,
+        half of them here and half there, until one is alone with what it does.
+        """
         if guest not in self._guests:
             return
         code = guest.process.exit_code()
         culprits = {guest.process.marked} & guest.watches.keys()
-        culprits = culprits or {i for i, w in guest.watches.items() if not w.started or guest.own}
+        culprits = culprits or {i for i, w in guest.watches.items() if not w.started or len(guest.watches) == 1}
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        if not culprits:
+            log.warning("guest ended, and no watcher's code was running", how=how, watchers=len(guest.watches))
+            self._restart(guest, without=set(), apart=boot_seconds() - guest.since < STEADY_SECONDS)
+            return
         error = {"type": "GuestEnded", "message": f"the trigger ended its process ({how})", "traceback": ""}
         self._spawn(self._end_with_culprits(guest, culprits, error))
 
@@ -224,18 +237,28 @@ class Host:
         for watch in guilty:
             await self._give_up(watch, error)
 
-    def _restart(self, guest: Guest, without: set[int]) -> None:
-        """End a guest; all but some of its watchers start again in another one, from their committed cursors."""
+    def _restart(self, guest: Guest, without: set[int], *, apart: bool = False) -> None:
+        """End a guest; all but some of its watchers start again in another one, from their committed cursors.
+
+        `apart`: in two.
+        """
         if guest not in self._guests:
             return
         self._guests.remove(guest)
         guest.process.end()
+        again: list[Watch] = []
         for watcher_id, watch in guest.watches.items():
             if self.watches.get(watcher_id) is watch:
                 if watcher_id in without:
                     del self.watches[watcher_id]
                 elif not watch.delivering:  # else its cursor is about to move: it starts again after that
-                    self._start_again(watch)
+                    again.append(watch)
+        half = len(again) // 2 if apart else 0
+        for part in (again[:half], again[half:]):
+            if part:
+                target = self._open(own=True) if guest.own or apart else self._shared()
+                for watch in part:
+                    self._start_in(target, watch.watcher, watch.cursor)
 
     def _start_again(self, watch: Watch) -> None:
         target = self._open(own=True) if watch.guest.own else self._shared()
