@@ -118,9 +118,14 @@ def test_sections_and_the_home_itself_have_no_place_in_the_file(home: Path, text
         ("port", "-1", "0 to 65535"),
         ("port", "65536", "0 to 65535"),
         ("port", "", "a whole number"),
-        ("worker_slots", "0", "1 or more"),
+        ("worker_slots", "0", "1 to 10000"),
+        ("schedulers", "1001", "0 to 1000"),
+        ("parse_timeout", "1e300", "1 to 3600"),
+        ("token", "two words", "visible ASCII"),
+        ("token", "schlüssel", "visible ASCII"),
+        ("dags", "a\0b", "a path"),
         ("lease_seconds", "soon", "a number"),
-        ("lease_seconds", "0.1", "0.5 or more"),
+        ("lease_seconds", "0.1", "0.5 to 3600"),
         ("lease_seconds", "nan", "a number"),
         ("poll_seconds", "inf", "a number"),
         ("new_dags_paused", "maybe", "true or false"),
@@ -137,7 +142,7 @@ def test_a_bad_value_is_refused_with_what_is_allowed(home: Path, name: str, valu
         (refusal(home, **{name: value}), "command line"),
     ):
         assert error.where == where
-        assert error.message == f"setting {name} is {value!r}"
+        assert error.message == f"setting {name} is {'…' if name == 'token' else value!r}"
         assert error.remedy == f"allowed: {allowed}"
 
 

@@ -70,16 +70,17 @@ CHOICES: Mapping[str, frozenset[str]] = {
     "log_level": frozenset({"debug", "info", "warning", "error"}),
     "log_format": frozenset({"auto", "json", "text"}),
 }
+MOST, HOUR = 1000, 3600
 RANGES: Mapping[str, tuple[float, float]] = {
     "port": (0, 65535),
-    "schedulers": (0, math.inf),
-    "triggerers": (0, math.inf),
-    "workers": (0, math.inf),
-    "worker_slots": (1, math.inf),
-    "lease_seconds": (0.5, math.inf),
-    "poll_seconds": (0.05, math.inf),
-    "parse_timeout": (1, math.inf),
-    "scan_seconds": (0.5, math.inf),
+    "schedulers": (0, MOST),
+    "triggerers": (0, MOST),
+    "workers": (0, MOST),
+    "worker_slots": (1, 10 * MOST),
+    "lease_seconds": (0.5, HOUR),
+    "poll_seconds": (0.05, HOUR),
+    "parse_timeout": (1, HOUR),
+    "scan_seconds": (0.5, 24 * HOUR),
     "retention_days": (0, math.inf),
     "replay_seconds": (0, math.inf),
 }
@@ -197,7 +198,9 @@ def _convert(name: str, value: Any, where: str, base: Path | None) -> Any:
         raise _refused(name, value, where, ", ".join(sorted(CHOICES[name])))
     low, high = RANGES.get(name, (-math.inf, math.inf))
     if name in RANGES and not low <= converted <= high:
-        raise _refused(name, value, where, f"{low} or more" if high == math.inf else f"{low} to {high}")
+        raise _refused(name, value, where, f"{low} to {high}")
+    if name == "token" and not all("!" <= character <= "~" for character in converted):
+        raise _refused(name, "…", where, "visible ASCII characters, as a header can carry")
     if isinstance(converted, Path):
         return (base / converted if base else converted).absolute()
     return converted
@@ -214,6 +217,8 @@ def _parse(kind: str, value: Any) -> Any:
     if kind.startswith("bool"):
         return _truth(value)
     if kind.startswith("Path"):
+        if "\0" in value:
+            raise ValueError(value)
         return Path(value).expanduser()
     if isinstance(value, bool):
         raise TypeError(value)

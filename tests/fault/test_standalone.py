@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -67,6 +71,28 @@ async def test_sigterm_stops_everything_and_leaves_no_process(tmp_path: Path) ->
         states = {p["state"] for p in await system.processes(state=None) if p["pid"] in everything}
         assert states == {"stopped"}
         await system.verify()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "said"),
+    [
+        (["--port", "{taken}"], {}, "cannot serve on 127.0.0.1 port"),
+        (["--port", "0"], {"ONCEFLOW_EXECUTOR": "none"}, "allowed: local"),
+        (["--port", "0", "--dags", "/dev/null"], {}, "set dags to a folder"),
+    ],
+)
+def test_what_no_restart_helps_ends_it_at_once(
+    tmp_path: Path, database_url: str, arguments: list[str], environment: dict[str, str], said: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        given = [a.format(taken=taken.getsockname()[1]) for a in arguments]
+        command = [sys.executable, "-m", "onceflow.cli.main", "--home", str(tmp_path), "standalone", *given]
+        environment |= {"ONCEFLOW_DATABASE_URL": database_url}
+        done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "ready" not in done.stdout
 
 
 async def test_sigkill_takes_everything_down_and_loses_nothing(tmp_path: Path) -> None:

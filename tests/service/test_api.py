@@ -192,6 +192,20 @@ async def test_bad_bodies(api: httpx.AsyncClient, world: World) -> None:
     assert str(BODY_LIMIT) in (await api.post("/x", content=b"x" * (BODY_LIMIT + 1))).json()["detail"]
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v2/dags/%00",
+        "/api/v2/dags?offset=99999999999999999999",
+        "/api/v2/assets/events?asset_id=99999999999999999999",
+        "/api/v2/assets/events?source_dag_id=%00",
+    ],
+)
+async def test_arguments_that_no_database_takes(api: httpx.AsyncClient, world: World, path: str) -> None:
+    answer = await api.get(path)
+    assert (answer.status_code, answer.json()["code"]) == (422, "bad_input")
+
+
 async def test_body_limit_without_a_length(api: httpx.AsyncClient) -> None:
     async def endless() -> AsyncIterator[bytes]:
         for _ in range(BODY_LIMIT // 1000 + 2):

@@ -59,6 +59,8 @@ async def test_trigger(world: World, database_url: str) -> None:
         (("report", "--conf", '{"n": "x"}'), 2, "conf.n: parameter 'n' is 'x'"),
         (("report", "--conf", '{"n": -1}'), 2, "0 or more"),
         (("report", "--logical-date", "soon"), 2, "'soon' is not a time"),
+        (("report", "--logical-date", "9999-12-31T23:59:59-14:00"), 2, "is not a time"),
+        (("\udcff",), 2, "the database refuses an argument"),
     ],
 )
 async def test_trigger_refused(

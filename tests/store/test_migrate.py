@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import asyncpg
 import pytest
 from ground import connected, together_all
 
 from onceflow.model.errors import UnreachableError, UnsupportedError
 from onceflow.store import migrate as migrations
+from onceflow.store.database import Database, public_address
 from onceflow.store.migrate import Migration, check, migrate, wait_until_ready
 
 
@@ -38,7 +38,7 @@ async def test_a_migration_that_fails_leaves_nothing(database_url: str, monkeypa
     good = Migration(len(known) + 1, "good", "create table good (id int)")
     bad = Migration(len(known) + 2, "bad", "create table half (id int); select 1 / 0")
     monkeypatch.setattr(migrations, "migrations", lambda: [*known, good, bad])
-    with pytest.raises(asyncpg.DivisionByZeroError):
+    with pytest.raises(UnsupportedError, match="refuses the schema: division by zero"):
         await migrate(database_url)
     assert await query(database_url, "select to_regclass('good') is null, to_regclass('half') is null") == [
         (False, True)
@@ -46,6 +46,34 @@ async def test_a_migration_that_fails_leaves_nothing(database_url: str, monkeypa
     assert "needs" in await check(database_url)
     monkeypatch.setattr(migrations, "migrations", lambda: [*known, good, Migration(bad.number, "mended", "select 1")])
     assert await migrate(database_url) == ["mended"]
+
+
+async def test_somebody_elses_database(empty_database_url: str) -> None:
+    await query(empty_database_url, "create table migration (version text)")
+    assert "cannot be read" in await check(empty_database_url)
+    with pytest.raises(UnsupportedError, match="database of Onceflow's own"):
+        await migrate(empty_database_url)
+
+
+async def test_a_migrator_that_stands_still(empty_database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrations, "LOCK_SECONDS", 1)
+    async with connected(empty_database_url) as other:
+        await other.execute("select pg_advisory_lock($1)", migrations.LOCK)
+        with pytest.raises(UnsupportedError, match="another process has been migrating"):
+            await migrate(empty_database_url)
+
+
+@pytest.mark.parametrize("url", ["postgresql://[::1", "postgres://127.0.0.1:port/x", "mysql://x"])
+async def test_an_address_that_is_none(url: str) -> None:
+    with pytest.raises(UnreachableError, match="correct ONCEFLOW_DATABASE_URL"):
+        await migrate(url)
+    with pytest.raises(UnreachableError, match="correct ONCEFLOW_DATABASE_URL"):
+        await Database.connect(url)
+
+
+def test_an_address_is_shown_without_its_passwords() -> None:
+    shown = public_address("postgresql://me:secret@h/db?password=secret&host=/x&sslpassword=secret")
+    assert shown == "postgresql://me@h/db?password=…&host=/x&sslpassword=…"
 
 
 async def test_an_older_process_goes_on_unless_the_newer_schema_breaks_it(database_url: str) -> None:

@@ -16,8 +16,9 @@ from onceflow.api.routes import assets, dags, health, runs
 from onceflow.api.services import Services
 from onceflow.config import Settings
 from onceflow.model import errors
+from onceflow.model.text import message_of
 from onceflow.runtime.log import get_logger
-from onceflow.store.database import Database
+from onceflow.store.database import BAD_DATA, Database
 
 STATUS: tuple[tuple[type[errors.OnceflowError], int], ...] = (
     (errors.NotFoundError, 404),
@@ -53,6 +54,8 @@ def create_app(
         app.include_router(routes.router)
     app.add_exception_handler(errors.OnceflowError, _known)
     app.add_exception_handler(RequestValidationError, _invalid)
+    for kind in BAD_DATA:
+        app.add_exception_handler(kind, _refused)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _unknown)
     return Guard(app, token, settings.host)
@@ -62,6 +65,11 @@ async def _known(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, errors.OnceflowError)
     status = next(status for kind, status in STATUS if isinstance(error, kind))
     return JSONResponse(error_body(error), status)
+
+
+async def _refused(_request: Request, error: Exception) -> JSONResponse:
+    refusal = errors.InputError(f"the database refuses an argument: {message_of(error)}", remedy="see /openapi.json")
+    return JSONResponse(error_body(refusal), 422)
 
 
 async def _invalid(_request: Request, error: Exception) -> JSONResponse:

@@ -14,7 +14,7 @@ import uvicorn
 from onceflow.api.app import create_app
 from onceflow.api.guard import App
 from onceflow.api.token import ensure_token
-from onceflow.model.errors import UnsupportedError
+from onceflow.model.errors import ConfigError
 from onceflow.runtime.role import Role, main
 from onceflow.runtime.service import Background, Service
 from onceflow.store.database import Database
@@ -36,7 +36,7 @@ async def build(role: Role) -> Sequence[Service | Background]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 is any free one. Raises UnsupportedError when that cannot be."""
+    """A socket that listens there; port 0 is any free one. Raises ConfigError when that cannot be."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family, backlog=512)
@@ -44,7 +44,7 @@ def listen(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
     except OSError as error:
-        raise UnsupportedError(
+        raise ConfigError(
             f"cannot serve on {host} port {port}: {error.strerror or error}",
             code="address_unusable",
             where="--port",

@@ -51,6 +51,10 @@ def main() -> None:
         if error.remedy:
             click.echo(f"  {error.remedy}", err=True)
         sys.exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
+    except OSError as error:  # no space, no permission, an output that cannot be written
+        place = f"{error.filename}: " if error.filename else ""
+        click.echo(f"error: {place}{error.strerror or error}", err=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import click
 
 from onceflow.config import Settings, load
-from onceflow.model.errors import UnreachableError, UnsupportedError
-from onceflow.store.database import Database, public_address
+from onceflow.model.errors import InputError, UnreachableError, UnsupportedError
+from onceflow.store.database import BAD_DATA, Database, public_address
 from onceflow.store.migrate import check
 
 Value = TypeVar("Value")
@@ -28,8 +28,11 @@ def settings(**flags: Any) -> Settings:
 
 
 def run(work: Coroutine[Any, Any, Value]) -> Value:
-    """Run a command's work to its end."""
-    return asyncio.run(work)
+    """Run a command's work to its end. Raises InputError for an argument that no database takes."""
+    try:
+        return asyncio.run(work)
+    except BAD_DATA as error:
+        raise InputError(f"the database refuses an argument: {error}", remedy="correct it") from error
 
 
 def database_url(chosen: Settings) -> str:

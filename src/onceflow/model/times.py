@@ -21,6 +21,6 @@ def from_rfc3339(text: str, where: str = "") -> datetime:
     """An aware UTC time from RFC 3339 or ISO 8601 text; without an offset it is UTC. Raises InputError."""
     try:
         return as_utc(datetime.fromisoformat(text))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:  # no year 0, no year 10000
         remedy = "a time looks like 2026-01-31T09:30:00Z"
         raise InputError(f"{text!r} is not a time", where=where, remedy=remedy) from error

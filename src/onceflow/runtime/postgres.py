@@ -90,6 +90,13 @@ class EmbeddedPostgres:
                 where=str(self._place.home),
                 remedy="start it as the user the home belongs to, or use another home",
             ) from error
+        except OSError as error:
+            self.stop()
+            raise UnreachableError(
+                f"the embedded PostgreSQL cannot be prepared: {error}",
+                where=str(self._place.home),
+                remedy="see that the disk has space and can be written to, or use another home",
+            ) from error
         except BaseException:
             self.stop()
             raise

@@ -10,7 +10,7 @@ import json
 import sys
 
 from onceflow.config import from_values
-from onceflow.model.errors import OnceflowError
+from onceflow.model.errors import OnceflowError, UnreachableError
 from onceflow.store.migrate import migrate
 
 
@@ -19,7 +19,8 @@ def main() -> None:
     try:
         asyncio.run(migrate(settings.database_url))
     except OnceflowError as error:
-        sys.exit(f"error: {error}")
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(3 if isinstance(error, UnreachableError) else 1)
 
 
 if __name__ == "__main__":

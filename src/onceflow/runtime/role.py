@@ -3,7 +3,8 @@
 The parent hands over the settings, with the database's address, as one JSON line on standard input and keeps that pipe
 open: its end of file says that the parent is gone. So the address is never in an environment that guests could inherit.
 
-Exit codes: 0 stopped as asked, 4 the lease was lost, 5 the database has another schema or cannot be reached, 1 a fault.
+Exit codes: 0 stopped as asked, 1 a fault, 2 a setting is wrong, 4 the lease was lost, 5 the database has another
+schema or cannot be reached.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from uuid import UUID
 from onceflow.config import Settings, from_values
 from onceflow.guest.lifeline import die_with_parent
 from onceflow.model.clock import boot_seconds
-from onceflow.model.errors import FencedError, UnreachableError, UnsupportedError
+from onceflow.model.errors import ConfigError, FencedError, UnreachableError, UnsupportedError
 from onceflow.runtime import log as logs
 from onceflow.runtime.log import get_logger
 from onceflow.runtime.service import Background, Service, run_service
@@ -31,7 +32,7 @@ from onceflow.store.database import Database, is_transient
 from onceflow.store.migrate import wait_until_ready
 from onceflow.store.waiting import happens_within
 
-LEASE_LOST, UNUSABLE = 4, 5
+MISCONFIGURED, LEASE_LOST, UNUSABLE = 2, 4, 5
 CONNECTIONS = 3
 TURN_SECONDS = 0.05
 OWNERS = frozenset({"triggerer", "worker"})
@@ -74,6 +75,9 @@ def main(kind: str, build: Build) -> NoReturn:
     except (UnreachableError, UnsupportedError) as error:
         log.error("cannot work", **error.as_dict())
         code = UNUSABLE
+    except ConfigError as error:
+        log.error("cannot work as it is set up", **error.as_dict())
+        code = MISCONFIGURED
     sys.exit(code)
 
 

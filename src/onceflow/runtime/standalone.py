@@ -6,10 +6,12 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from onceflow.config import Settings, child_environment, to_values
 from onceflow.model.clock import boot_seconds
+from onceflow.model.errors import ConfigError
 from onceflow.runtime.postgres import EmbeddedPostgres
 from onceflow.runtime.supervisor import Supervisor
 
@@ -22,12 +24,22 @@ def run(settings: Settings) -> int:
     Returns the exit code. New DAGs start unpaused here unless `new_dags_paused` says otherwise.
     """
     settings = replace(settings, new_dags_paused=bool(settings.new_dags_paused))
-    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    settings.dags_folder.mkdir(parents=True, exist_ok=True)
+    _make(settings.home, "home", mode=0o700)
+    _make(settings.dags_folder, "dags")
     if settings.database_url:
         return _run(settings, None)
     with EmbeddedPostgres(settings.home, settings.pg_bindir) as postgres:
         return _run(replace(settings, database_url=postgres.url), postgres)
+
+
+def _make(folder: Path, setting: str, mode: int = 0o777) -> None:
+    try:
+        folder.mkdir(mode=mode, parents=True, exist_ok=True)
+    except OSError as error:
+        problem = f"the folder cannot be made: {error.strerror or error}"
+        raise ConfigError(
+            problem, where=str(folder), remedy=f"set {setting} to a folder that this user may write to"
+        ) from error
 
 
 def _run(settings: Settings, postgres: EmbeddedPostgres | None) -> int:

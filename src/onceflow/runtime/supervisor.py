@@ -23,6 +23,8 @@ from onceflow.model.clock import boot_seconds
 STOP_SECONDS = 7.0
 STEADY_SECONDS = 30.0
 LONGEST_PAUSE = 30.0
+MISCONFIGURED = 2
+"""Exit code of a child that no restart helps: it has said which setting is wrong. At its first start that ends all."""
 MODULES = {
     "scheduler": "onceflow.scheduler.main",
     "triggerer": "onceflow.triggerer.main",
@@ -42,6 +44,7 @@ class Child:
     process: subprocess.Popen[bytes] | None = None
     id: UUID = field(default_factory=uuid4)
     started: float = 0.0
+    starts: int = 0
     deaths: int = 0
     start_at: float = 0.0
 
@@ -53,6 +56,7 @@ class Supervisor:
         self.settings = settings
         self._children = [Child(kind) for kind in kinds]
         self._stopping = False
+        self._code = 0
         self._helpers: list[subprocess.Popen[bytes]] = []
         self.on_message: Callable[[dict[str, Any]], None] = lambda _: None
         """Called with what a child says: one JSON object a line on its standard output."""
@@ -68,11 +72,15 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for signum in (signal.SIGTERM, signal.SIGINT):
             signal.signal(signum, self._stop)
-        while not self._stopping:
-            self._start_due()
-            self._wait(wake_read)
-            self._bury_dead()
-            self.watch()
+        try:
+            while not self._stopping:
+                self._start_due()
+                self._wait(wake_read)
+                self._bury_dead()
+                self.watch()
+        except BaseException:
+            self._stop_all()
+            raise
         return self._stop_all()
 
     def _stop(self, *_: object) -> None:
@@ -106,6 +114,7 @@ class Supervisor:
     def _start(self, child: Child) -> None:
         child.id = uuid4()
         child.started = boot_seconds()
+        child.starts += 1
         child.process = subprocess.Popen(
             [sys.executable, "-m", MODULES[child.kind]],
             stdin=subprocess.PIPE,
@@ -141,6 +150,10 @@ class Supervisor:
         child.deaths = 1 if lived > STEADY_SECONDS else child.deaths + 1
         pause = 0.0 if child.deaths <= 1 else min(LONGEST_PAUSE, 0.1 * 2 ** min(child.deaths, 12))
         child.start_at = boot_seconds() + pause
+        if code == MISCONFIGURED and child.starts == 1:
+            self._code, self._stopping = code, True
+            print(f"{child.kind} cannot work as it is set up: stopping", file=sys.stderr, flush=True)
+            return
         how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
         print(
             f"{child.kind} ended ({how}) after {lived:.1f} s; next start in {pause:.1f} s", file=sys.stderr, flush=True
@@ -164,14 +177,14 @@ class Supervisor:
         for process in running:
             process.terminate()
         give_up = boot_seconds() + STOP_SECONDS
-        code = 0
+        code = self._code
         for process in running:
             try:
                 process.wait(max(0.0, give_up - boot_seconds()))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-                code = 1
+                code = code or 1
         for helper in self._helpers:
             helper.kill()
             helper.wait()

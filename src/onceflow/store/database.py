@@ -7,6 +7,7 @@ NOTIFY have a connection of their own (`store/notify.py`).
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -34,6 +35,8 @@ TRANSIENT = (
     ConnectionError,
     TimeoutError,
 )
+CONNECTING = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError)
+"""What connecting raises; the driver tells some mistakes in an address by ValueError."""
 BAD_DATA = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.ProgramLimitExceededError)
 """SQLSTATE classes 22, 23 and 54: the row is wrong, trying again changes nothing."""
 
@@ -106,7 +109,7 @@ class Database:
             )
             async with pool.acquire() as connection:
                 server = connection.get_server_version()
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except CONNECTING as error:
             raise unreachable(url, error) from error
         if server.major < OLDEST_SERVER:
             await pool.close()
@@ -246,8 +249,12 @@ def translate(error: asyncpg.PostgresError) -> Exception:
     return error
 
 
+SECRETS = re.compile(r"(?<=[?&])(password|sslpassword)=[^&]*")
+
+
 def public_address(url: str) -> str:
-    """The URL without its password."""
+    """The URL without its passwords."""
+    url = SECRETS.sub(r"\1=…", url)
     scheme, separator, rest = url.partition("://")
     credentials, at, host = rest.rpartition("@")
     return f"{scheme}{separator}{credentials.partition(':')[0]}{at}{host}"

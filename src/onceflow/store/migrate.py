@@ -15,10 +15,11 @@ from typing import Any
 import asyncpg
 
 from onceflow.model.errors import UnreachableError, UnsupportedError
-from onceflow.store.database import OLDEST_SERVER, public_address, unreachable
+from onceflow.store.database import CONNECTING, OLDEST_SERVER, public_address, unreachable
 
 FOLDER = Path(__file__).parent / "migrations"
 LOCK = 0x6F6E6365  # advisory lock: one migrator at a time
+LOCK_SECONDS = 60
 
 CREATE = (FOLDER / "bootstrap.sql").read_text(encoding="utf-8")
 
@@ -47,10 +48,11 @@ def migrations() -> list[Migration]:
 async def migrate(url: str) -> list[str]:
     """Bring the database to this version's schema; returns the names applied now.
 
-    Raises UnreachableError, or UnsupportedError for a server older than 15 or a schema newer than this version.
+    Raises UnreachableError, or UnsupportedError for a server older than 15, or when the database refuses a migration.
     """
     connection = await _connect(url)
     try:
+        await connection.execute("select set_config('lock_timeout', $1, false)", f"{LOCK_SECONDS}s")
         await connection.execute("select pg_advisory_lock($1)", LOCK)
         await connection.execute(CREATE)
         present = await connection.fetchval("select coalesce(max(number), 0) from migration")
@@ -67,6 +69,13 @@ async def migrate(url: str) -> list[str]:
                     )
                 applied.append(migration.name)
         return applied
+    except asyncpg.LockNotAvailableError as error:
+        message = f"another process has been migrating the database for {LOCK_SECONDS} s"
+        raise UnsupportedError(message, where=public_address(url), remedy="see whether it stands still") from error
+    except asyncpg.PostgresError as error:
+        remedy = "use a database of Onceflow's own, and a role that may create tables in it"
+        message = f"the database refuses the schema: {error}"
+        raise UnsupportedError(message, where=public_address(url), remedy=remedy) from error
     finally:
         await connection.close()
 
@@ -86,6 +95,8 @@ async def check(url: str) -> str:
         if ours < row["oldest"]:
             return f"the database's schema needs version {row['oldest']}, this one is {ours}: upgrade Onceflow"
         return ""
+    except asyncpg.PostgresError as error:
+        return f"the schema cannot be read ({error}): use Onceflow's own database, and a role that may read it"
     finally:
         await connection.close()
 
@@ -107,7 +118,7 @@ async def wait_until_ready(url: str, seconds: float = 60.0) -> None:
 async def _connect(url: str) -> Any:
     try:
         connection = await asyncpg.connect(url, timeout=10)
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except CONNECTING as error:
         raise unreachable(url, error) from error
     if connection.get_server_version().major < OLDEST_SERVER:
         major = connection.get_server_version().major

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from onceflow.executors import load
+from onceflow.executors.base import Executor
 from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role, main
 from onceflow.runtime.service import Background, Service, run_service
@@ -23,13 +24,14 @@ class Work(Background):
 
     name = "work"
 
-    def __init__(self, role: Role) -> None:
+    def __init__(self, role: Role, executor: Executor) -> None:
         self._role = role
+        self._executor = executor
         self._guests = Guests(role)
 
     async def run(self, stop: asyncio.Event) -> None:
         role, guests, ended = self._role, self._guests, asyncio.Event()
-        executor = load(role.settings.executor, role.database, role.id, role.settings.lease_seconds)
+        executor = self._executor
         finish = FinishAttempts(role, guests, executor)
         try:
             async with asyncio.TaskGroup() as group:
@@ -49,7 +51,8 @@ class Work(Background):
 
 
 async def build(role: Role) -> Sequence[Service | Background]:
-    return [Work(role)]
+    settings = role.settings
+    return [Work(role, load(settings.executor, role.database, role.id, settings.lease_seconds))]
 
 
 if __name__ == "__main__":
