@@ -284,3 +284,26 @@ def test_a_function_may_make_several_assets() -> None:
     assert [e["extra"] for e in run_task(both, "both").events] == [{"n": 1}, {}]
     with pytest.raises(DagError, match="no outlets"):
         asset.multi(outlets=[], schedule=None)
+
+
+def test_a_schema_is_checked_at_parse() -> None:
+    schema = {"type": "object", "required": ["id"]}
+    with DAG("d", schedule=Asset("orders", schema=schema)) as made:
+        EmptyOperator(task_id="t")
+    [spec] = file_of(made).assets
+    assert spec.schema == schema and spec.rules.schema == schema
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ([], "has the schema []"),
+        ({"type": "objekt"}, "a schema that is none at type: 'objekt' is not valid"),
+        ({"properties": {"x": {"minimum": "1"}}}, "none at properties/x/minimum"),
+        ({"$ref": "http://example.org/s.json"}, "refers to 'http://example.org/s.json', which is not in it"),
+    ],
+)
+def test_a_schema_that_is_none_is_refused(schema: Any, words: str) -> None:
+    with pytest.raises(DagError) as told:
+        Asset("orders", schema=schema)
+    assert words in told.value.message

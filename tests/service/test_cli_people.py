@@ -303,3 +303,25 @@ async def test_verify_beside_production(world: World, database_url: str) -> None
     finally:
         if watch.returncode is None:
             watch.kill()
+
+
+async def test_a_quarantined_event_is_listed_and_fixed(world: World, database_url: str) -> None:
+    await world.dag("report", ORDERS)
+    await world.sql.execute("""update asset set rules = '{"schema": {"required": ["total"]}}'""")
+    assert onceflow(database_url, "assets", "emit", "orders", "--key", "1", "--extra", '{"n": 1}').returncode == 0
+    [event] = listed(database_url, "events", "list", "--quarantined")
+    assert (event["key"], event["quarantined"], event["flaw"]) == ("1", True, "$: 'total' is a required property")
+    assert "'total' is a required" in onceflow(database_url, "why", "event", "1").stdout
+    unclear = onceflow(database_url, "events", "fix", "1")
+    assert unclear.returncode == 2 and "either --extra or --as-is" in unclear.stderr
+    wrong = onceflow(database_url, "events", "fix", "1", "--extra", "{}")
+    assert wrong.returncode == 2 and "breaks the schema, too" in wrong.stderr
+    fixed = onceflow(database_url, "events", "fix", "1", "--extra", '{"total": 1}', "--reason", "typo")
+    assert fixed.returncode == 0, fixed.stderr
+    assert listed(database_url, "events", "list", "--quarantined") == []
+    [event] = listed(database_url, "events", "list")
+    assert (event["extra"], event["quarantined"], event["deliveries"][0]["disposition"]) == (
+        *({"total": 1}, False, "pending"),
+    )
+    again = onceflow(database_url, "events", "fix", "1", "--as-is")
+    assert again.returncode == 1 and "not quarantined" in again.stderr

@@ -134,6 +134,12 @@ async def finish(
     return await tasks.finish(database, worker, reports, assets or {})
 
 
+async def rows(database: Database, text: str, *args: object) -> list[tuple[Any, ...]]:
+    """The rows of a statement that only a test needs, as tuples."""
+    async with database._acquire() as raw:
+        return [tuple(row) for row in await raw.fetch(text, *args)]
+
+
 async def healthy(database: Database) -> dict[str, Any]:
     """Nothing of the promise is broken; what `verify` counted."""
     result = await verify(database)

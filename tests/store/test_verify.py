@@ -87,6 +87,9 @@ FAULTS: dict[str, list[str]] = {
         "update dag_version set spec = (jsonb_set(spec::jsonb, '{max_active_runs}', '1'))::json",
     ],
     "events_not_numbered": ["update asset set seq = seq + 1 where name = 'orders'"],
+    "quarantined_event_let_through": [
+        "insert into quarantine (event_id, flaw, extra, held_at) values (1, 'is not a number', '{}', now())"
+    ],
     "event_without_identity": ["update event set hash = gen_random_uuid() where id = 2"],
     "identities_not_counted": ["delete from change_key where event_id = 2"],
     "two_events_of_one_change": ["update event set key = 'a'"],

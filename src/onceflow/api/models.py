@@ -139,6 +139,8 @@ class AssetEvent(BaseModel):
     timestamp: Time
     seq: int
     witnesses: int
+    flaw: str | None
+    quarantined: bool
     source: dict[str, Any]
     source_dag_id: str | None
     source_run_id: str | None

@@ -64,7 +64,20 @@ def asset(row: Row) -> dict[str, Any]:
 def asset_event(row: Row) -> dict[str, Any]:
     source = row["source"]
     of_task = source if source.get("kind") == "task" else {}
-    names = ("id", "asset_id", "uri", "group", "key", "extra", "seq", "witnesses", "source", "deliveries")
+    names = (
+        "id",
+        "asset_id",
+        "uri",
+        "group",
+        "key",
+        "extra",
+        "seq",
+        "witnesses",
+        "source",
+        "deliveries",
+        "flaw",
+        "quarantined",
+    )
     return {name: row[name] for name in names} | {
         "name": row["asset"],
         "timestamp": row["created_at"],

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
+from typing import Any
 
 import click
 
-from onceflow.cli.options import Moment
+from onceflow.cli.options import JsonValue, Moment
 from onceflow.cli.output import Column, limit_option, output_option, show_newest, when
-from onceflow.cli.session import connected, run
+from onceflow.cli.session import connected, run, wake, who
 from onceflow.queries.events import EventFilter, stream_events
 from onceflow.queries.rows import Row
+from onceflow.store.quarantine import release
 
 
 @click.group()
@@ -33,6 +35,7 @@ COLUMNS = (
     Column("CREATED (UTC)", when("created_at")),
     Column("SOURCE", lambda row: row["source"].get("kind", "")),
     Column("DELIVERIES", _deliveries),
+    Column("FLAW", lambda row: row["flaw"] if row["quarantined"] else ""),
 )
 
 
@@ -49,6 +52,7 @@ COLUMNS = (
     ),
     help="Only events with such a delivery (open: pending or held).",
 )
+@click.option("--quarantined", is_flag=True, help="Only events whose payload breaks their asset's schema.")
 @click.option("--since", type=Moment(), help="Created at this time or later.")
 @click.option("--until", type=Moment(), help="Created at this time or earlier.")
 @limit_option
@@ -61,6 +65,7 @@ def list_command(
     source_dag: str | None,
     dag: str | None,
     disposition: str | None,
+    quarantined: bool,
     since: datetime | None,
     until: datetime | None,
     limit: int | None,
@@ -74,6 +79,7 @@ def list_command(
         source_dag=source_dag,
         consumer=dag,
         disposition=disposition,
+        quarantined=quarantined or None,
         since=since,
         until=until,
     )
@@ -89,3 +95,22 @@ def list_command(
             )
 
     run(work())
+
+
+@events.command()
+@click.argument("event_id", type=int)
+@click.option("--extra", type=JsonValue(), help="The payload that it should have had, as JSON.")
+@click.option("--as-is", is_flag=True, help="Let it go on with the payload that it has.")
+@click.option("--reason", help="Why, for the record.")
+def fix(event_id: int, extra: Any, as_is: bool, reason: str | None) -> None:
+    """Let a quarantined event go on. It keeps its identity and its place."""
+    if (extra is None) != as_is:
+        raise click.UsageError("give either --extra or --as-is")
+
+    async def work() -> None:
+        async with connected() as database:
+            await release(database, event_id, extra=extra, as_it_is=as_is, by=who(), reason=reason)
+            await wake(database, "delivery")
+
+    run(work())
+    click.echo(f"event {event_id} goes on")

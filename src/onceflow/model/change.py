@@ -43,6 +43,7 @@ class Change:
     """What one sighting reports. `extra` is JSON text; `sighting` stays the same when the report is sent again.
 
     `message` and `fallback` identify a change that has no key: a broker's id, or the key of the request that told it.
+    `flaw`: what breaks the contract of its asset; its event is quarantined.
     """
 
     asset: str
@@ -51,6 +52,7 @@ class Change:
     sighting: uuid.UUID
     message: MessageId | None = None
     fallback: str | None = None
+    flaw: str | None = None
 
     @property
     def hash(self) -> uuid.UUID:

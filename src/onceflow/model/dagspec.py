@@ -36,7 +36,7 @@ class WatcherSpec:
 
 @dataclass(frozen=True)
 class AssetSpec:
-    """An asset is its name; `key`, `retention` and `protection` as in `model/rules.py`.
+    """An asset is its name; `key`, `retention`, `protection` and `schema` as in `model/rules.py`.
 
     `outlet`: a task of this file makes its events.
     """
@@ -50,12 +50,13 @@ class AssetSpec:
     key: Key | None = None
     retention: float | None = None
     protection: float | None = None
+    schema: dict[str, Any] | None = None
     outlet: bool = False
 
     @property
     def rules(self) -> Rules:
         """What is said here about the asset's changes."""
-        return Rules(self.key, self.retention, self.protection)
+        return Rules(self.key, self.retention, self.protection, self.schema)
 
 
 # A condition over assets, as nested plain lists: ["asset", name] | ["and", [..]] | ["or", [..]]

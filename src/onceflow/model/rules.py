@@ -1,4 +1,4 @@
-"""What DAG files say about an asset's changes: what identifies one, how long its event and its identity are kept."""
+"""What DAG files say about an asset's changes: what identifies one, how long it is kept, its payload."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ class Rules:
 
     retention:  seconds for which events are kept; None: as the setting says
     protection: seconds for which identities are kept at least, so that a change is known again; None: for ever
+    schema:     the JSON Schema that payloads keep, or are quarantined; None: any will do
     """
 
     key: Key | None = None
     retention: float | None = None
     protection: float | None = None
+    schema: Mapping[str, Any] | None = None
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Rules:
@@ -29,11 +31,17 @@ class Rules:
             key and Key(tuple(key.get("paths", ())), key.get("function", ""), key.get("file", "")),
             stored.get("retention"),
             stored.get("protection"),
+            stored.get("schema"),
         )
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON's own types: {} if nothing is stated."""
-        values = {"key": self.key and _key(self.key), "retention": self.retention, "protection": self.protection}
+        values = {
+            "key": self.key and _key(self.key),
+            "retention": self.retention,
+            "protection": self.protection,
+            "schema": self.schema,
+        }
         return {name: value for name, value in values.items() if value is not None}
 
     def horizon(self, default_retention: float | None) -> float | None:

@@ -24,6 +24,7 @@ class EventFilter:
     consumer: str | None = None
     disposition: str | None = None
     event_id: int | None = None
+    quarantined: bool | None = None
 
     def arguments(self) -> tuple[Any, ...]:
         return (
@@ -37,6 +38,7 @@ class EventFilter:
             self.consumer,
             self.disposition,
             self.event_id,
+            self.quarantined,
         )
 
 

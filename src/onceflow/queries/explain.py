@@ -11,6 +11,7 @@ from onceflow.queries.rows import Row
 HELD = {
     "pause": "held because the DAG is paused; `onceflow dags unpause {dag_id}` gives it back",
     "inactive": "held because no DAG file defines this DAG any more; it is judged when the DAG returns",
+    "quarantine": "held in quarantine, as its payload breaks the asset's schema; `onceflow events fix` lets it go on",
     "unscheduled": "held because the DAG's schedule does not name this asset any more; judged when it does again",
 }
 
@@ -69,6 +70,18 @@ def source_text(source: Row) -> str:
             return f"watcher {source.get('watcher', source.get('name', ''))}, term {source.get('term', '?')}"
         case _:
             return origin(source)
+
+
+def quarantine_lines(event: Row) -> list[str]:
+    """That an event is, or was, in quarantine, and why. `event` is one of `events/show`."""
+    if event["flaw"] is None:
+        return []
+    lines = [f"quarantined at {event['held_at']}, as its payload breaks the asset's schema: {event['flaw']}"]
+    if event["released_at"]:
+        how = "as it came" if event["extra"] == event["extra_as_it_came"] else "with another payload"
+        why = f" ({event['released_because']})" if event["released_because"] else ""
+        lines.append(f"released at {event['released_at']} {how}, by {source_text(event['released_by'])}{why}")
+    return lines
 
 
 def delivery_text(row: Row, schedulers: int) -> str:

@@ -84,6 +84,7 @@ async def why_event(database: Database, event_id: int) -> dict[str, Any]:
 def _event_sentences(event: Row, witnesses: list[Row], deliveries: list[Row]) -> list[str]:
     identity = f"key {event['key']}" if event["key"] else "no key, so that every sighting is a change of its own"
     sentences = [f"stored at {event['created_at']}, seen by {explain.source_text(event['source'])}; {identity}"]
+    sentences += explain.quarantine_lines(event)
     if witnesses:
         differing = sum(1 for w in witnesses if w["differs"])
         doubt = f"; {differing} of them with another payload" if differing else ""

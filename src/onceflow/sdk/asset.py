@@ -9,11 +9,12 @@ whoever reports them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal, overload
 
 from onceflow.model import event_filter
+from onceflow.model.contract import check_schema
 from onceflow.model.errors import DagError
 from onceflow.sdk.filter import Filter, Operator, Scalar, as_filter
 from onceflow.sdk.keys import KeyArg, declared
@@ -78,6 +79,8 @@ class Asset(AssetExpression):
     extra:    any JSON object, shown with the asset
     watchers: what notices its changes
 
+    schema:     the JSON Schema (draft 2020-12) that payloads have to keep; an event whose payload breaks it
+                is stored, and quarantined until it is mended
     retention:  how long events are kept after they were made; None: as the setting `retention_days` says
     protection: how long a change is known again at least, which may be longer than its event is kept; "forever", or
                 a timedelta: a change that is told again later than that may be a new event
@@ -92,6 +95,7 @@ class Asset(AssetExpression):
         extra: dict[str, Any] | None = None,
         watchers: Iterable[AssetWatcher] = (),
         key: KeyArg | None = None,
+        schema: Mapping[str, Any] | None = None,
         retention: timedelta | None = None,
         protection: timedelta | Literal["forever"] = "forever",
     ) -> None:
@@ -102,6 +106,7 @@ class Asset(AssetExpression):
         self.extra = dict(extra or {})
         self.watchers = list(watchers)
         self.key = key
+        self.schema = schema
         self.retention = retention
         self.protection = protection
         self.declared_key = declared(key, f"asset {self.name!r}", self.where)
@@ -112,6 +117,8 @@ class Asset(AssetExpression):
             if value != other and not (isinstance(value, timedelta) and value > timedelta(0)):
                 remedy = f"give a timedelta of more than nothing, or {other!r}"
                 raise DagError(f"asset {self.name!r} has the {name} {value!r}", where=self.where, remedy=remedy)
+        if self.schema is not None:
+            check_schema(self.schema, f"asset {self.name!r}", self.where)
         for watcher in self.watchers:
             if not isinstance(watcher, AssetWatcher):
                 remedy = "wrap each trigger: AssetWatcher(name=..., trigger=...)"

@@ -14,7 +14,8 @@ from typing import Any
 from onceflow.model.dagspec import AssetSpec, DagSpec, FileSpec, TaskSpec, WatcherSpec
 from onceflow.model.errors import DagError, InputError
 from onceflow.model.key import Key
-from onceflow.model.serialize import encode
+from onceflow.model.limits import check_extra
+from onceflow.model.serialize import dumps, encode
 from onceflow.model.upstream import Graph
 from onceflow.sdk import options as table
 from onceflow.sdk.asset import Asset, AssetExpression, AssetWatcher
@@ -143,7 +144,16 @@ class Compiler:
             key=self._key(asset),
             retention=asset.retention.total_seconds() if asset.retention else None,
             protection=asset.protection.total_seconds() if isinstance(asset.protection, timedelta) else None,
+            schema=self._schema(asset),
         )
+
+    def _schema(self, asset: Asset) -> dict[str, Any] | None:
+        """The schema as it is stored; one that says nothing is none."""
+        if not asset.schema:
+            return None
+        where = f"schema of asset {asset.name!r}"
+        check_extra(dumps(asset.schema, where), where)
+        return dict(asset.schema)
 
     def _key(self, owner: Asset | AssetWatcher) -> Key | None:
         """The declared key; of a function, also the file in which guests find it."""
@@ -211,7 +221,7 @@ class Compiler:
         return file.removeprefix(self.prefix) if file.startswith(self.prefix) else ""
 
     def _joined(self, one: AssetSpec, two: AssetSpec) -> AssetSpec:
-        for what in ("uri", "key", "retention", "protection"):
+        for what in ("uri", "key", "retention", "protection", "schema"):
             left, right = getattr(one, what), getattr(two, what)
             if left and right and left != right:
                 message = f"asset {one.name!r} has the {what} {str(right)!r} here and {str(left)!r} at {one.where}"
@@ -227,6 +237,7 @@ class Compiler:
             key=one.key or two.key,
             retention=one.retention or two.retention,
             protection=one.protection or two.protection,
+            schema=one.schema or two.schema,
             extra=one.extra or two.extra,
             group=one.group if one.group != "asset" else two.group,
             watchers=tuple(watchers.values()),

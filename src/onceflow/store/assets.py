@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from onceflow.model.change import Change, identified
+from onceflow.model.contract import flaw
 from onceflow.model.errors import NotFoundError
 from onceflow.model.key import Key
 from onceflow.model.rules import Rules
@@ -37,12 +38,17 @@ async def find(database: Database, names: Sequence[str]) -> dict[str, AssetRef]:
     return found
 
 
-def with_keys(changes: Sequence[Change], assets: Mapping[str, AssetRef], watcher: Key | None = None) -> list[Change]:
-    """The changes with the keys that are declared for them, by their watcher or their asset.
+def by_rules(changes: Sequence[Change], assets: Mapping[str, AssetRef], watcher: Key | None = None) -> list[Change]:
+    """The changes with the keys that are declared for them, by their watcher or their asset, and with their flaws.
 
     Raises InputError when a payload does not give the key that it should.
     """
-    return [identified(change, watcher, assets[change.asset].rules.key) for change in changes]
+    found = []
+    for change in changes:
+        rules = assets[change.asset].rules
+        known = identified(change, watcher, rules.key)
+        found.append(known if rules.schema is None else replace(known, flaw=flaw(rules.schema, known.extra)))
+    return found
 
 
 def source_of(change: Change, source: Mapping[str, Any]) -> dict[str, Any]:

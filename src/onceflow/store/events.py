@@ -16,10 +16,10 @@ from onceflow.model.change import Change
 from onceflow.model.key import Key
 from onceflow.model.serialize import dumps
 from onceflow.store import assets
-from onceflow.store.assets import AssetRef, source_of, with_keys
+from onceflow.store.assets import AssetRef, by_rules, source_of
 from onceflow.store.database import Database
 
-Status = Literal["stored", "duplicate", "repeated"]
+Status = Literal["stored", "duplicate", "repeated", "released"]
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,19 @@ class Recorded:
     """The answer for one change: the event it is, and whether this sighting made it.
 
     `duplicate`: the event existed, this is a further witness. `repeated`: this very sighting was recorded before.
-    `key` is what the change was identified by; None if it was not by a key.
+    `released`: a further witness, whose payload took the place of one that was quarantined, and let the event go on.
+    `key` is what the change was identified by; None if it was not by a key. `flaw`: why the payload is quarantined.
     """
 
     event_id: int
     status: Status
     key: str | None = field(default=None, compare=False)
+    flaw: str | None = None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there is something new to judge."""
+        return self.status in ("stored", "released")
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,7 @@ async def record(
     Raises NotFoundError for an unknown asset, InputError when a payload lacks what its asset declares as the key.
     """
     found = await assets.find(database, [c.asset for c in changes])
-    changes = with_keys(changes, found)
+    changes = by_rules(changes, found)
     rows = await database.fetch("events/record", *_arrays(changes, found, source), now)
     return _answers(rows, changes)
 
@@ -77,7 +84,7 @@ async def record_if_owner(
     then nothing was written.
     """
     found = await assets.find(database, [c.asset for c in changes]) if changes else {}
-    changes = with_keys(changes, found, key)
+    changes = by_rules(changes, found, key)
     rows = await database.fetch(
         "events/record_if_owner",
         *_arrays(changes, found, source),
@@ -91,7 +98,7 @@ async def record_if_owner(
     return _answers(rows, changes)
 
 
-def _arrays(changes: Sequence[Change], found: dict[str, AssetRef], source: dict[str, Any]) -> list[list[Any]]:
+def _arrays(changes: Sequence[Change], found: dict[str, AssetRef], source: dict[str, Any]) -> list[list[Any] | None]:
     text = dumps(source)
     return [
         [found[c.asset].id for c in changes],
@@ -100,8 +107,10 @@ def _arrays(changes: Sequence[Change], found: dict[str, AssetRef], source: dict[
         [c.key for c in changes],
         [c.extra for c in changes],
         [text if c.message is None else dumps(source_of(c, source)) for c in changes],
+        [c.flaw for c in changes] if any(c.flaw for c in changes) else None,
     ]
 
 
 def _answers(rows: Sequence[Any], changes: Sequence[Change]) -> list[Recorded]:
-    return [Recorded(r["event_id"], r["status"], changes[r["n"] - 1].key) for r in sorted(rows, key=lambda r: r["n"])]
+    ordered = sorted(rows, key=lambda r: r["n"])
+    return [Recorded(r["event_id"], r["status"], c.key, c.flaw) for r, c in zip(ordered, changes, strict=True)]

@@ -177,6 +177,7 @@ async def finish(
         [c.key for _, _, c in events],
         [c.extra for _, _, c in events],
         [r.source for _, r, _ in events],
+        [c.flaw for _, _, c in events] if any(c.flaw for _, _, c in events) else None,
         now,
     )
     return [r["status"] for r in sorted(rows, key=lambda r: r["n"])]

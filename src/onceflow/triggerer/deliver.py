@@ -58,7 +58,7 @@ async def deliver(role: Role, watcher: OwnedWatcher, start: UUID, batch: Batch, 
             log.warning("event not stored yet", watcher=watcher.name, error=str(error))
             await asyncio.sleep(PAUSE)
             continue
-        if any(r.status == "stored" for r in recorded):
+        if any(r.is_new for r in recorded):
             role.wakeups.notify("delivery")
         return
 

@@ -255,6 +255,19 @@ create table request (
 comment on table request is 'requests to the API by their Idempotency-Key, with the answer that is replayed; kept for a while';
 create index request_created on request (created_at);
 
+create table quarantine (
+  event_id bigint primary key references event on delete cascade,
+  flaw text not null,
+  extra json not null,
+  held_at timestamptz not null,
+  released_at timestamptz,
+  released_by json,
+  reason text,
+  check ((released_at is null) = (released_by is null))
+);
+comment on table quarantine is 'events whose payload breaks the schema of their asset; extra = the payload as it came';
+create index quarantine_open on quarantine (event_id) where released_at is null;
+
 -- Deliveries, decisions, runs ---------------------------------------------------------------------------------------
 
 create table delivery (

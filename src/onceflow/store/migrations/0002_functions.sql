@@ -37,18 +37,39 @@ exception when data_exception then
   return false;
 end $$;
 
+-- Lets a quarantined event go on: with another payload, or as it is (p_extra null). The caller has locked its asset, as who
+-- records. Returns the event, null if it is not quarantined (any more).
+create function release_event(p_event bigint, p_extra text, p_by text, p_reason text, p_now timestamptz) returns bigint
+language plpgsql as $$
+begin
+  update quarantine q set released_at = p_now, released_by = p_by::json, reason = p_reason
+  where q.event_id = p_event and q.released_at is null;
+  if not found then
+    return null;
+  end if;
+  if p_extra is not null then
+    update event e set extra = p_extra::json where e.id = p_event;
+  end if;
+  update delivery y set disposition = 'pending', judged = false, reason = null
+  where y.event_id = p_event and y.disposition = 'held' and y.reason = 'quarantine';
+  return p_event;
+end $$;
+
 -- Records changes in one transaction: fence, cursor, identity, event, one pending delivery per subscriber.
 -- The arrays are parallel, one element per change. Returns one row per change, in the order given:
---   status 'stored' (a new event), 'duplicate' (a witness of event_id), 'repeated' (this sighting was recorded before).
+--   status 'stored' (a new event), 'duplicate' (a witness of event_id), 'repeated' (this sighting was recorded before),
+--   'released' (a witness whose payload takes the place of a quarantined one).
+-- p_flaw: why a payload breaks the schema of its asset, null where it does not; null altogether if none does. The event is
+-- stored in its place all the same, and its deliveries are held.
 -- Raises OF001 when p_watcher is given and is no longer owned by p_owner with p_term, or was edited since it was claimed: an
 -- event without its cursor would be told again by the next start. p_batch counts the batches of a term: a session that was
 -- cut off and comes later than the one sent in its place leaves the cursor alone, which may have moved on since.
 create function record_events(
   p_asset bigint[], p_sighting uuid[], p_hash uuid[], p_key text[], p_extra text[], p_source text[],
   p_watcher bigint default null, p_owner uuid default null, p_term bigint default null,
-  p_cursor text default null, p_now timestamptz default null, p_batch bigint default null
+  p_cursor text default null, p_now timestamptz default null, p_batch bigint default null, p_flaw text[] default null
 ) returns table (n int, event_id bigint, status text) language plpgsql as $$
-declare now_ timestamptz; new_id bigint[]; winner bigint[];
+declare now_ timestamptz; new_id bigint[]; winner bigint[]; released bigint[] := '{}';
 begin
   if p_watcher is not null then
     update watcher w
@@ -94,6 +115,16 @@ begin
   insert into delivery (event_id, dag_id, asset_id)
   select s.id, d, s.asset_id from stored s join advanced a on a.id = s.asset_id, unnest(a.subscribers) as d;
 
+  if p_flaw is not null then
+    with bad as (
+      insert into quarantine as q (event_id, flaw, extra, held_at)
+      select u.new_id, u.flaw, u.extra::json, now_
+      from unnest(new_id, winner, p_flaw, p_extra) as u (new_id, winner, flaw, extra)
+      where u.new_id = u.winner and u.flaw is not null returning q.event_id
+    )
+    update delivery y set disposition = 'held', judged = true, reason = 'quarantine' from bad b where y.event_id = b.event_id;
+  end if;
+
   if new_id <> winner then
     insert into witness (sighting, event_id, source, differs, seen_at)
     select distinct on (p_sighting[u.n]) p_sighting[u.n], e.id, p_source[u.n]::json, not same_json(e.extra::text, p_extra[u.n]), now_
@@ -101,9 +132,18 @@ begin
     where u.new_id <> u.winner and e.sighting <> p_sighting[u.n]
       and (select count(*) from (select 1 from witness w where w.event_id = e.id limit 1000) seen) < 1000
     order by p_sighting[u.n], u.n on conflict do nothing;
+    select coalesce(array_agg(release_event(m.event, m.extra, m.source, null, now_)), '{}')
+    from (select distinct on (u.winner) u.winner as event, p_extra[u.n] as extra, p_source[u.n] as source
+          from unnest(new_id, winner) with ordinality as u (new_id, winner, n)
+          join quarantine q on q.event_id = u.winner and q.released_at is null
+          join event e on e.id = u.winner
+          where u.new_id <> u.winner and e.sighting <> p_sighting[u.n] and (p_flaw is null or p_flaw[u.n] is null)
+          order by u.winner, u.n) m
+    into released;
   end if;
   return query
   select u.n::int, u.winner, case when u.new_id = u.winner then 'stored' when e.sighting = p_sighting[u.n] then 'repeated'
+                                  when u.winner = any (released) and (p_flaw is null or p_flaw[u.n] is null) then 'released'
                                   else 'duplicate' end
   from unnest(new_id, winner) with ordinality as u (new_id, winner, n) left join event e on e.id = u.winner order by u.n;
 end $$;
@@ -265,7 +305,7 @@ create function finish_attempts(
   p_worker uuid, p_task bigint[], p_attempt int[], p_token uuid[], p_state task_state[], p_outcome outcome[],
   p_exit_code int[], p_error text[], p_retry_seconds double precision[], p_value text[], p_skip text[],
   p_event_task int[], p_event_asset bigint[], p_event_sighting uuid[], p_event_hash uuid[], p_event_key text[],
-  p_event_extra text[], p_event_source text[], p_now timestamptz default null
+  p_event_extra text[], p_event_source text[], p_event_flaw text[], p_now timestamptz default null
 ) returns table (n int, status text) language plpgsql as $$
 declare now_ timestamptz; valid int[]; live int[];
 begin
@@ -286,7 +326,8 @@ begin
     perform record_events(
       array(select p_event_asset[i] from unnest(live) i), array(select p_event_sighting[i] from unnest(live) i),
       array(select p_event_hash[i] from unnest(live) i), array(select p_event_key[i] from unnest(live) i),
-      array(select p_event_extra[i] from unnest(live) i), array(select p_event_source[i] from unnest(live) i), p_now => p_now);
+      array(select p_event_extra[i] from unnest(live) i), array(select p_event_source[i] from unnest(live) i), p_now => p_now,
+      p_flaw => case when p_event_flaw is not null then array(select p_event_flaw[i] from unnest(live) i) end);
   end if;
   insert into xcom as x (run_id, task_id, map_index, key, value, attempt, stored_at)
   select t.run_id, t.task_id, t.map_index, 'return_value', u.value::json, u.attempt, now_

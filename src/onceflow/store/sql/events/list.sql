@@ -1,7 +1,7 @@
 -- Events with their deliveries, in the order of their ids (of commit within an asset), or newest first.
 -- $1 asset by name or URI, $2 key, $3 from, $4 to (created, inclusive), $5 kind of source, $6 DAG and $7 task of a task's
--- event, $8 consumer, $9 its disposition ('open' = pending or held); $10 id; null = any.
--- $11 newest first, $12 limit, $13 offset.
+-- event, $8 consumer, $9 its disposition ('open' = pending or held); $10 id; $11 quarantined now; null = any.
+-- $12 newest first, $13 limit, $14 offset.
 with page as (
   select e.id, count(*) over () as total
   from event e join asset a on a.id = e.asset_id
@@ -18,14 +18,18 @@ with page as (
         and ($9::text is null or y.disposition::text = $9
              or ($9 = 'open' and y.disposition in ('pending', 'held')))))
     and ($10::bigint is null or e.id = $10)
-  order by case when $11::boolean then -e.id else e.id end
-  limit $12 offset $13
+    and ($11::boolean is null
+         or $11 = exists (select 1 from quarantine q where q.event_id = e.id and q.released_at is null))
+  order by case when $12::boolean then -e.id else e.id end
+  limit $13 offset $14
 )
 select p.total, e.id, a.id as asset_id, a.name as asset, a.uri, a."group", e.seq, e.key, e.extra, e.source, e.created_at,
-       1 + w.later as witnesses, w.differing, coalesce(y.deliveries, '[]') as deliveries
+       1 + w.later as witnesses, w.differing, coalesce(y.deliveries, '[]') as deliveries,
+       q.flaw, q.flaw is not null and q.released_at is null as quarantined
 from page p
 join event e on e.id = p.id
 join asset a on a.id = e.asset_id
+left join quarantine q on q.event_id = e.id
 cross join lateral (
   select count(*) as later, count(*) filter (where w.differs) as differing from witness w where w.event_id = e.id
 ) w
@@ -35,4 +39,4 @@ cross join lateral (
   from delivery y left join dag d on d.id = y.dag_id left join run r on r.id = y.run_id
   where y.event_id = e.id
 ) y
-order by case when $11 then -e.id else e.id end
+order by case when $12 then -e.id else e.id end

@@ -1,0 +1,76 @@
+"""Contracts: what an asset's payloads have to look like, as a JSON Schema (draft 2020-12).
+
+A payload that breaks its asset's contract is no reason to refuse the change: it happened. Its event is stored, with its
+identity and its place, and quarantined with the flaw that is named here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from onceflow.model.errors import DagError
+
+LONGEST_FLAW = 500
+
+
+def check_schema(schema: Any, what: str, where: str) -> None:
+    """Raise DagError unless this is a JSON Schema, complete in itself."""
+    from jsonschema import Draft202012Validator, SchemaError  # 60 ms, and few files have one
+
+    remedy = "give a JSON Schema (draft 2020-12) as an object"
+    if not isinstance(schema, Mapping):
+        raise DagError(f"{what} has the schema {schema!r}", where=where, remedy=remedy)
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        place = "/".join(map(str, error.absolute_path)) or "its top"
+        message = f"{what} has a schema that is none at {place}: {_short(error.message)}"
+        raise DagError(message, where=where, remedy=remedy) from error
+    for reference in _references(schema):
+        if not reference.startswith("#"):
+            message = f"the schema of {what} refers to {reference!r}, which is not in it"
+            raise DagError(message, where=where, remedy="put it under $defs, and refer to '#/$defs/…'")
+
+
+def flaw(schema: Mapping[str, Any], extra: str) -> str | None:
+    """What is wrong with a payload, given as JSON text: the worst of it, with its place; None if it is as agreed."""
+    try:
+        found = _judge(_validator(json.dumps(schema, sort_keys=True)), json.loads(extra))
+    except Exception as error:  # a schema that cannot be applied, such as one that refers to itself for ever
+        return _short(f"the schema cannot be applied: {type(error).__name__}: {error}")
+    return None if found is None else _short(found)
+
+
+def _judge(validator: Any, payload: Any) -> str | None:
+    from jsonschema.exceptions import best_match
+
+    error = best_match(validator.iter_errors(payload))
+    return None if error is None else f"{error.json_path}: {error.message}"
+
+
+@lru_cache(maxsize=256)
+def _validator(schema: str) -> Any:
+    from jsonschema import Draft202012Validator
+    from referencing import Registry
+
+    return Draft202012Validator(json.loads(schema), registry=Registry())  # an empty one: nothing is fetched
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            if name in ("$ref", "$dynamicRef") and isinstance(part, str):
+                yield part
+            yield from _references(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _references(part)
+
+
+def _short(text: str) -> str:
+    """The text as it can be stored, and not too long."""
+    text = text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+    return text if len(text) <= LONGEST_FLAW else text[: LONGEST_FLAW - 1] + "…"
