@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from onceflow.executors import notify_queued
 from onceflow.model.timetable import due
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
 from onceflow.scheduler.start_runs import start_startable
-from onceflow.store import timed
+from onceflow.store import starts, timed
 from onceflow.store.versions import Versions
 
 DAGS_PER_BATCH = 100
@@ -45,7 +47,12 @@ class CreateTimedRuns(Service):
                 slots += [(dag.dag, slot) for slot in found.slots]
                 following.append((dag.dag, found.next_at))
             created = await timed.create(tx, self._role.id, slots, following)
-        if created:
+            started = (
+                await start_startable(tx, self._versions, {dag for dag, _ in slots}) if created else Counter[int]()
+            )
+        if started:
+            notify_queued(self._role.wakeups)
+        if starts.RUNS_PER_DAG in started.values():
             self._role.wakeups.wake("run")
         return bool(claimed)
 
