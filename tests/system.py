@@ -351,12 +351,12 @@ class System:
 
     async def pause(self, dag_id: str) -> None:
         async with self.database() as database:
-            assert await pause(database, dag_id) is not None
+            assert await pause(database, dag_id, by={"kind": "test"}) is not None
             await notify_once(database, "delivery", "run", "dag")
 
     async def unpause(self, dag_id: str) -> None:
         async with self.database() as database:
-            assert await unpause(database, dag_id) is not None
+            assert await unpause(database, dag_id, by={"kind": "test"}) is not None
             await notify_once(database, "delivery", "run", "dag")
 
     async def run(self, dag_id: str, conf: dict[str, Any] | None = None) -> Row:

@@ -259,12 +259,12 @@ async def test_a_run_cannot_exist_without_its_delivery(database: Database) -> No
 async def test_a_paused_consumer_holds_and_gives_back(database: Database) -> None:
     scheduler = Scheduler(database)
     await declare(database, "a", dag("d", each("a")))
-    await dags.pause(database, "d")
+    await dags.pause(database, "d", by={})
     await record(database, "a", "a")
     await scheduler.settle()
     assert await rows(database, "select disposition::text, reason from delivery") == [("held", "pause")] * 2
     assert await deliveries.find_consumers(database, 10) == []
-    unpaused = await dags.unpause(database, "d")
+    unpaused = await dags.unpause(database, "d", by={})
     assert unpaused is not None and unpaused.released == 2
     await scheduler.settle()
     assert (await healthy(database))["by_disposition"] == {"started": 2}
@@ -278,7 +278,7 @@ async def test_a_judge_that_waits_for_no_pause_holds_what_comes_after_it(databas
         async with Gate.at(database_url, "run", "insert") as gate, asyncio.TaskGroup() as group:
             group.create_task(Scheduler(judging).judge.run_once())
             await gate.reached()
-            group.create_task(_none(dags.pause(pausing, "d")))
+            group.create_task(_none(dags.pause(pausing, "d", by={})))
             await gate.waits("pausing")
             [after] = await record(judging, "a")
             await gate.open()
@@ -299,8 +299,8 @@ async def test_pausing_again_and_again_loses_nothing(database_url: str, policy: 
 
         async def pauser() -> None:
             for _ in range(25):
-                await dags.pause(outside, "d")
-                await dags.unpause(outside, "d")
+                await dags.pause(outside, "d", by={})
+                await dags.unpause(outside, "d", by={})
 
         await race(database, 3, emitter(), emitter(), pauser())
         await Scheduler(database).settle()

@@ -154,8 +154,8 @@ class Traffic:
     async def hand(self) -> None:
         """Somebody at the command line."""
         await runs.create_manual(self.database, "all", by={})
-        await dags.pause(self.database, "each")
-        await dags.unpause(self.database, "each")
+        await dags.pause(self.database, "each", by={})
+        await dags.unpause(self.database, "each", by={})
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ async def test_everybody_at_once(database: Database, database_url: str, seed: in
 async def work_off(database: Database, traffic: Traffic) -> None:
     """Bring everything to its end, in peace."""
     scheduler = Scheduler(database)
-    await dags.unpause(database, "each")
+    await dags.unpause(database, "each", by={})
     await tasks.rescue(database, take_over=True)
     worker = uuid.UUID(int=300)
     while True:

@@ -374,7 +374,7 @@ async def test_an_edit_during_judging_waits_and_is_judged_anew(database_url: str
 async def test_a_cap_is_edited_and_a_dag_comes_paused(database: Database) -> None:
     await declare(database, dag("d", max_active_runs=3), paused=True)
     assert await rows(database, "select paused, max_active_runs from dag") == [(True, 3)]
-    await dags.unpause(database, "d")
+    await dags.unpause(database, "d", by={})
     await declare(database, dag("d", max_active_runs=5), paused=True)
     assert await rows(database, "select paused, max_active_runs from dag") == [(False, 5)]
     await declare(database, dag("e", paused_on_creation=False), paused=True)

@@ -76,7 +76,7 @@ async def test_a_judge_sees_a_pause(database_url: str) -> None:
         async with Gate.in_reading(database_url, "dag") as gate, asyncio.TaskGroup() as group:
             group.create_task(Scheduler(slow).judge.run_once())
             await gate.reached()
-            await dags.pause(quick, "d")
+            await dags.pause(quick, "d", by={})
             await gate.open()
         assert (await healthy(quick))["by_disposition"] == {"held": 1}
 

@@ -134,12 +134,12 @@ async def test_a_raised_cap_takes_effect_and_a_lowered_one_ends_nothing(database
 async def test_a_paused_dag_starts_nothing_and_its_runs_wait(database: Database) -> None:
     scheduler = Scheduler(database)
     await declare(database, dag("d"))
-    await dags.pause(database, "d")
+    await dags.pause(database, "d", by={})
     created = await runs.create_manual(database, "d", by={})
     assert created is not None and created.paused
     await scheduler.settle()
     assert await rows(database, "select state::text from run") == [("queued",)]
-    await dags.unpause(database, "d")
+    await dags.unpause(database, "d", by={})
     await scheduler.settle()
     assert await rows(database, "select state::text from run") == [("running",)]
 
@@ -152,7 +152,7 @@ async def test_a_start_waits_for_no_pause(database_url: str) -> None:
         async with Gate.at(database_url, "task", "insert") as gate, asyncio.TaskGroup() as group:
             group.create_task(_none(Scheduler(starting).start.run_once()))
             await gate.reached()
-            group.create_task(_none(dags.pause(pausing, "d")))
+            group.create_task(_none(dags.pause(pausing, "d", by={})))
             await gate.waits("pausing")
             await gate.open()
         await manual(pausing, "d")
@@ -267,7 +267,7 @@ async def test_slots_are_made_by_any_number_of_schedulers(database_url: str) -> 
             *(dag(f"h{i}", CronSchedule("0 * * * *"), **past) for i in range(4)),
             *(dag("once", OnceSchedule(), file="f.py"), dag("paused", CronSchedule("0 * * * *"), **past)),
         )
-        await dags.pause(database, "paused")
+        await dags.pause(database, "paused", by={})
         done = asyncio.Event()
         done.set()
         services = [CreateTimedRuns(Scheduler(database).role, Versions()) for _ in range(4)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, WithJsonSchema
 
@@ -15,7 +15,11 @@ class Request(BaseModel):
 
 
 class DagPatch(Request):
+    """`pending` says what becomes of the events that wait when a DAG is resumed; `reason` is kept for the record."""
+
     is_paused: bool
+    pending: Literal["each", "join", "discard"] = "each"
+    reason: str | None = None
 
 
 class TriggerDagRun(Request):

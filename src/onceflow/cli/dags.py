@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from onceflow.cli.session import connected, run, wake, who
 from onceflow.queries.dags import DagFilter, list_dags, no_such_dag, show_dag, stream_errors
 from onceflow.queries.rows import Row
 from onceflow.store.database import Database
+
+if TYPE_CHECKING:
+    from onceflow.store.dags import OnResume
 
 
 @click.group()
@@ -116,10 +119,10 @@ def trigger_command(dag_id: str, conf: dict[str, Any] | None, logical_date: date
     run(work())
 
 
-def _switch(dag_id: str, change: Callable[[Database, str], Awaitable[Any]], output: str) -> None:
+def _switch(dag_id: str, change: Callable[[Database], Awaitable[Any]], output: str) -> None:
     async def work() -> None:
         async with connected() as database:
-            changed = await change(database, dag_id)
+            changed = await change(database)
             if changed is None:
                 raise await no_such_dag(database, dag_id)
             await wake(database, "delivery", "run", "dag")
@@ -127,32 +130,47 @@ def _switch(dag_id: str, change: Callable[[Database, str], Awaitable[Any]], outp
             print_json(asdict(changed))
             return
         click.echo(f"{dag_id} is {'paused' if changed.paused else 'not paused'}")
+        if changed.while_paused == "discard":
+            click.echo("events that come now are discarded, as the DAG says (while_paused)")
         if changed.released:
             click.echo(f"{changed.released} events that were held are pending again")
+        if changed.discarded:
+            click.echo(f"{changed.discarded} events were discarded")
         if not changed.active:
             click.echo("note: no DAG file defines it any more", err=True)
 
     run(work())
 
 
+reason_option = click.option("--reason", metavar="TEXT", help="Why, for the record; `onceflow why event` shows it.")
+
+
 @dags.command("pause")
 @click.argument("dag_id")
+@reason_option
 @output_option
-def pause_command(dag_id: str, output: str) -> None:
-    """Pause a DAG: queued runs do not start, its events are held for it."""
+def pause_command(dag_id: str, reason: str | None, output: str) -> None:
+    """Pause a DAG: queued runs do not start, and its events are held for it, or discarded if the DAG says so."""
     from onceflow.store.dags import pause
 
-    _switch(dag_id, pause, output)
+    _switch(dag_id, lambda database: pause(database, dag_id, by=who(), reason=reason), output)
 
 
 @dags.command("unpause")
 @click.argument("dag_id")
+@click.option(
+    "--pending",
+    type=click.Choice(["each", "join", "discard"]),
+    default="each",
+    help="What becomes of the events that wait: judged as ever (each), one run of all (join), or discarded.",
+)
+@reason_option
 @output_option
-def unpause_command(dag_id: str, output: str) -> None:
+def unpause_command(dag_id: str, pending: OnResume, reason: str | None, output: str) -> None:
     """Let a paused DAG run again, with the events that were held for it."""
     from onceflow.store.dags import unpause
 
-    _switch(dag_id, unpause, output)
+    _switch(dag_id, lambda database: unpause(database, dag_id, pending, by=who(), reason=reason), output)
 
 
 ERROR_COLUMNS = (

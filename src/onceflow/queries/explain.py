@@ -16,6 +16,20 @@ HELD = {
 }
 
 
+POLICIES = {
+    "each": "one run per event",
+    "all": "every pending event into one run",
+    "window": "the events that come close together into one run",
+    "latest": "the newest event of each asset; older ones are superseded",
+}
+ENDINGS = {
+    None: "it ends at {due_at}",
+    "quiet": "it ended with the quiet, at {due_at}",
+    "max_wait": "it ended with the longest wait, at {due_at}",
+    "max_size": "it was full",
+}
+
+
 def condition_text(tree: Row) -> str:
     """A judged condition as people write it: `orders & (prices | stock)`."""
     return to_text(_condition(tree))
@@ -35,17 +49,39 @@ def decision_lines(explanation: Row | None) -> list[str]:
     """What a decision was made of: condition, policy, what was pending."""
     if not explanation or "condition" not in explanation:
         return []
-    policy = {"each": "one run per event", "all": "every pending event into one run"}
     tree = explanation["condition"]
     absent = f", without {', '.join(missing(tree))}" if missing(tree) else ""
     lines = [
         f"condition {condition_text(tree)} was met, by {', '.join(present(tree))}{absent}",
-        f"policy {explanation['policy']}: {policy.get(explanation['policy'], 'as named')}",
+        f"policy {explanation['policy']}: {POLICIES.get(explanation['policy'], 'as named')}",
         f"pending then: {_counts(explanation.get('pending', {}))}",
     ]
-    if explanation.get("ignored"):
-        lines.append(f"not named by the condition: {_counts(explanation['ignored'])}")
+    lines += [f"filter on {asset}: {wanted}, which they passed" for asset, wanted in _filters(explanation)]
+    if window := explanation.get("window"):
+        lines.append(f"window: {window_text(window)}")
+    if resumed := explanation.get("resumed"):
+        lines.append(f"one run of everything, because {intervention_text(resumed)}")
     return lines
+
+
+def window_text(window: Row) -> str:
+    """A window's limits, its times, and what ended it."""
+    limits = []
+    if "quiet" in window:
+        limits.append(f"{window['quiet']:g} s of quiet")
+    if "max_wait" in window:
+        limits.append(f"at most {window['max_wait']:g} s")
+    if "max_size" in window:
+        limits.append(f"at most {window['max_size']} events")
+    text = f"{', '.join(limits)}; first event at {window['first_at']}, last at {window['last_at']}"
+    return f"{text}; {ENDINGS[window['closed_by']].format(**window)}"
+
+
+def intervention_text(made: Row) -> str:
+    """What a person did to a DAG: who, what, when, why. `made` has `by`, `pending`, `at`, `reason`."""
+    did = f"resumed it with --pending {made['pending']}" if made["pending"] else "paused it"
+    why = f", because: {made['reason']}" if made["reason"] else ""
+    return f"{origin(made['by'])} {did} at {made['at']}{why}"
 
 
 def origin(created_by: Row) -> str:
@@ -57,6 +93,10 @@ def origin(created_by: Row) -> str:
             return f"{created_by.get('user') or 'somebody'} on {created_by.get('host', '?')} by command"
         case "api":
             return f"a request to the API from {created_by.get('client', '?')}"
+        case "author":
+            return "the DAG's author (is_paused_upon_creation)"
+        case "setting":
+            return f"the setting {created_by.get('name')}"
         case kind:
             return str(kind or "unknown")
 
@@ -88,17 +128,28 @@ def delivery_text(row: Row, schedulers: int) -> str:
     """Why a delivery stands as it does. `row` is one of `deliveries/of_event`."""
     match row["disposition"]:
         case "started":
-            return f"completed the condition and started run {row['run_id']}, which is {row['run_state']}"
+            return f"completed the condition and started run {row['run_id']}, which is {row['run_state']}{_let_go(row)}"
         case "joined" if row["reason"] == "pruned":
             return "joined a run that was pruned when it was old"
         case "joined":
-            return f"joined run {row['run_id']}, which is {row['run_state']}"
+            return f"joined run {row['run_id']}, which is {row['run_state']}{_let_go(row)}"
         case "held":
-            return held_text(row["reason"], row["dag_id"])
+            paused = row["reason"] == "pause" and row["pause"]
+            told = f" ({intervention_text(row['pause'])})" if paused else ""
+            return held_text(row["reason"], row["dag_id"]) + told
         case "pending":
-            return _pending_text(row, schedulers)
+            return _pending_text(row, schedulers) + _let_go(row)
+        case "filtered":
+            return f"filtered at {row['decided_at']}: {row['reason']}"
+        case "discarded":
+            return f"discarded at {row['decided_at']}: {row['reason']}{_let_go(row)}"
         case disposition:
-            return f"{disposition}: {row['reason']}"
+            return f"{disposition} at {row['decided_at']}: {row['reason']}"
+
+
+def _let_go(row: Row) -> str:
+    """What a person did that touched this delivery, if anybody did."""
+    return f" ({intervention_text(row['intervention'])})" if row["intervention"] else ""
 
 
 def held_text(reason: str, dag_id: str) -> str:
@@ -115,9 +166,10 @@ def waiting_lines(judgement: Row, judged_at: str | None) -> list[str]:
         return [f"{condition_text(tree)} is not met, there is nothing of {', '.join(missing(tree))} {pending}"]
     lines = [f"{condition_text(tree)} is met, but policy {judgement['policy']} waits {pending}"]
     if window := judgement.get("window"):
-        lines.append(f"its window began at {window['first_at']} and ends at {window['due_at']} unless more comes")
+        lines.append(f"window: {window_text(window)}, unless more comes")
     if limit := judgement.get("limit"):
-        lines.append(f"as many runs as max_active_runs={limit['max_active_runs']} allows are going on")
+        cap = limit["max_active_runs"]
+        lines.append(f"as many runs as max_active_runs={cap} allows are going on; when one ends the newest event starts")
     return lines
 
 
@@ -127,11 +179,7 @@ def _pending_text(row: Row, schedulers: int) -> str:
     judgement = row["last_judgement"]
     if not judgement or "condition" not in judgement:
         return "judged, and waiting for more events"
-    tree = judgement["condition"]
-    return (
-        f"waiting: {condition_text(tree)} is not met, there is nothing yet of {', '.join(missing(tree))} "
-        f"(judged at {row['last_judged_at']}, pending then: {_counts(judgement.get('pending', {}))})"
-    )
+    return f"waiting: {'; '.join(waiting_lines(judgement, row['last_judged_at']))}"
 
 
 def _why_unjudged(row: Row, schedulers: int) -> str:
@@ -150,6 +198,11 @@ def queued_text(row: Row) -> str:
         cap = row["max_active_runs"]
         return f"{row['running']} runs are running, max_active_runs is {cap}; {row['before']} wait before it"
     return f"{row['before']} wait before it; a scheduler starts it as soon as it can"
+
+
+def _filters(explanation: Row) -> list[tuple[str, str]]:
+    """The filters of those assets of which something was pending."""
+    return [(a, f) for a, f in explanation.get("filters", {}).items() if a in explanation.get("pending", {})]
 
 
 def _counts(counts: dict[str, Any]) -> str:

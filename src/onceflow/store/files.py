@@ -24,6 +24,8 @@ from onceflow.model.timetable import anchor_for, first_slot
 from onceflow.store.database import Connection, Database
 
 CONFLICT = "conflict"
+AUTHOR = {"kind": "author"}
+SETTING = {"kind": "setting", "name": "new_dags_paused"}
 RELEASED_BY_EDIT = ["inactive", "unscheduled"]
 
 
@@ -217,7 +219,10 @@ async def _register_dag(
     row = await tx.fetchrow("dags/lock", dag.dag_id, dag.previous_id)
     if row is None:
         start_paused = paused if dag.paused_on_creation is None else dag.paused_on_creation
-        await tx.fetchrow("dags/add", dag.dag_id, file.id, start_paused, _kind(dag), dag.max_active_runs)
+        await tx.fetchrow("dags/add", dag.dag_id, file.id, _kind(dag), dag.max_active_runs)
+        if start_paused:
+            by = SETTING if dag.paused_on_creation is None else AUTHOR
+            await tx.execute("dags/pause", dag.dag_id, dumps(by), None, now)
         row = await tx.fetchrow("dags/lock", dag.dag_id, "")
         assert row is not None
     if row["file_id"] != file.id and row["active"] and row["present"] and row["path"] not in gone:

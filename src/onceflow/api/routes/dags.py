@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
 from onceflow.api import models, shapes
-from onceflow.api.services import Answer, Limit, Offset, Shared
+from onceflow.api.services import Answer, Limit, Offset, Shared, requester
+from onceflow.model.errors import InputError
 from onceflow.queries.dags import DagFilter, list_dags, no_such_dag, show_dag
 from onceflow.store.dags import pause, unpause
 
@@ -35,10 +36,18 @@ async def get_dag(dag_id: str, shared: Shared) -> Answer:
 
 
 @router.patch("/{dag_id}", response_model=models.Dag)
-async def patch_dag(dag_id: str, body: models.DagPatch, shared: Shared) -> Answer:
-    """Pause a DAG, or let it run again with the events that were held for it."""
-    change = pause if body.is_paused else unpause
-    if await change(shared.writes, dag_id) is None:
+async def patch_dag(dag_id: str, body: models.DagPatch, shared: Shared, request: Request) -> Answer:
+    """Pause a DAG, or let it run again with the events that wait for it: judged as ever, joined, or discarded."""
+    by = requester(request)
+    if body.is_paused and body.pending != "each":
+        raise InputError(
+            f"pending={body.pending!r} with is_paused=true", where="pending", remedy="it goes with a resume"
+        )
+    if body.is_paused:
+        changed = await pause(shared.writes, dag_id, by=by, reason=body.reason)
+    else:
+        changed = await unpause(shared.writes, dag_id, body.pending, by=by, reason=body.reason)
+    if changed is None:
         raise await no_such_dag(shared.reads, dag_id)
     shared.wake("delivery", "run", "dag")
     return Answer(shapes.dag(await show_dag(shared.reads, dag_id)))

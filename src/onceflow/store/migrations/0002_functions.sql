@@ -170,6 +170,64 @@ begin
   where d.id = any (locked) order by d.id, x.event_id;
 end $$;
 
+-- Pauses a DAG, under its lock: from now on its events are held (or discarded, if its author says so) and its runs stay
+-- queued. Returns no row when there is no such DAG.
+create function pause_dag(p_dag_id text, p_by text, p_reason text, p_now timestamptz default null)
+returns table (active boolean, while_paused text) language plpgsql as $$
+declare target dag%rowtype; made bigint;
+begin
+  select * into target from dag d where d.dag_id = p_dag_id for no key update;
+  if not found then
+    return;
+  end if;
+  if not target.paused then
+    insert into intervention (dag_id, kind, by, reason, made_at)
+    values (target.id, 'pause', p_by::json, p_reason, coalesce(p_now, clock_timestamp())) returning id into made;
+    update dag d set paused = true, pause_id = made, join_id = null where d.id = target.id;
+  end if;
+  return query
+  select target.active, coalesce(substring(v.spec::text from '"while_paused": ?"(\w+)"'), 'hold')
+  from dag d left join dag_version v on v.id = d.version_id where d.id = target.id;
+end $$;
+
+-- Lets a paused DAG go on, under its lock. p_pending says what becomes of the events that wait for it: 'each' gives back
+-- what the pause held, to be judged as ever; 'join' marks all that is open, so that it is judged as one run; 'discard'
+-- discards all of it. What is held for another reason than the pause stays held. Returns no row when there is no such DAG.
+create function resume_dag(p_dag_id text, p_pending text, p_by text, p_reason text, p_now timestamptz default null)
+returns table (active boolean, was_paused boolean, deliveries bigint) language plpgsql as $$
+declare target dag%rowtype; made bigint; now_ timestamptz; total bigint := 0; changed bigint;
+begin
+  select * into target from dag d where d.dag_id = p_dag_id for no key update;
+  if not found then
+    return;
+  end if;
+  if target.paused then
+    now_ := coalesce(p_now, clock_timestamp());
+    insert into intervention (dag_id, kind, pending, by, reason, made_at)
+    values (target.id, 'unpause', p_pending, p_by::json, p_reason, now_) returning id into made;
+    if p_pending <> 'each' then
+      update delivery y
+      set disposition = case when p_pending = 'discard' then 'discarded' else 'pending' end::disposition,
+          judged = p_pending = 'discard', intervention_id = made, decided_at = case when p_pending = 'discard' then now_ end,
+          reason = case when p_pending = 'discard' then 'discarded when the DAG was resumed' end
+      where y.dag_id = target.id and y.disposition = 'pending' and not y.judged;
+      get diagnostics total = row_count;
+    end if;
+    update delivery y
+    set disposition = case when p_pending = 'discard' then 'discarded' else 'pending' end::disposition,
+        judged = p_pending = 'discard', intervention_id = made, decided_at = case when p_pending = 'discard' then now_ end,
+        reason = case when p_pending = 'discard' then 'discarded when the DAG was resumed' end
+    where y.dag_id = target.id and y.judged and y.disposition in ('pending', 'held')
+      and (y.disposition = 'held' and y.reason = 'pause' or y.disposition = 'pending' and p_pending <> 'each');
+    get diagnostics changed = row_count;
+    total := total + changed;
+    update intervention i set deliveries = total where i.id = made;
+    update dag d set paused = false, join_id = case when p_pending = 'join' and total > 0 then made end,
+      judge_at = case when p_pending = 'each' then d.judge_at end where d.id = target.id;
+  end if;
+  return query select target.active, target.paused, total;
+end $$;
+
 -- What a judgement comes to, whatever the counts and times are: two with the same verdict are told as one.
 create function verdict(explanation json) returns text immutable language sql as $$
   select concat_ws('|', explanation ->> 'policy', explanation ->> 'condition', explanation ->> 'limit', explanation ->> 'filters')

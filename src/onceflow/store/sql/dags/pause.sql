@@ -1,2 +1,2 @@
--- Pauses a consumer, under its lock: its events are held from now on, its runs stay queued. $1 dag_id.
-update dag set paused = true where dag_id = $1 returning id, active
+-- $1 dag_id, $2 by whom (JSON), $3 why.
+select active, while_paused from pause_dag($1, $2, $3, $4)

@@ -1,2 +1,2 @@
--- Lets a consumer run again, under its lock; what was held for it is released by the next statement. $1 dag_id.
-update dag set paused = false where dag_id = $1 returning id, active
+-- $1 dag_id, $2 what becomes of what waits: each, join, discard; $3 by whom (JSON), $4 why.
+select active, was_paused, deliveries from resume_dag($1, $2, $3, $4, $5)
