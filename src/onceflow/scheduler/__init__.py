@@ -1,6 +1,7 @@
 """The scheduler: from deliveries and time to runs, from runs to queued tasks. Any number of them work side by side.
 
     create_timed_runs   a slot is due                    -> run, queued
+    replay_history      a new consumer wants it      -> deliveries, pending
     create_asset_runs   pending deliveries are judged    -> run, queued
     start_runs          a cap has room                   -> run running, first tasks queued
     advance_runs        tasks ended, retries are due     -> next tasks queued, run ended

@@ -179,12 +179,14 @@ def _wanted(
 
 
 async def _gather(tx: Connection, judged: Judged, gathering: Sequence[Gathering], now: datetime | None) -> None:
-    """Survey what waits for the consumers, and judge it. Who is still being given its history waits for the rest."""
+    """Survey what waits for the consumers, and judge it. Who is being given its history waits for the rest of it, but
+    for a join, which is of what was there when it was asked for.
+    """
     if not gathering:
         return
     count_to = max(COUNTED, *((g.schedule.max_size or 0) + 1 for g in gathering))
     surveyed = await deliveries.survey(tx, [g.consumer.dag for g in gathering], count_to, now)
-    ready = [g for g in gathering if not surveyed[g.consumer.dag].catching_up]
+    ready = [g for g in gathering if g.consumer.joining is not None or not surveyed[g.consumer.dag].catching_up]
     resumed = await interventions.read(tx, [j for g in ready if (j := g.consumer.joining) is not None])
     overtaken = await _overtaken(tx, [g for g in ready if g.schedule.policy == "latest"], surveyed)
     for g in ready:

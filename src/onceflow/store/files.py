@@ -268,7 +268,7 @@ async def _subscribe(tx: Connection, dag: int, spec: DagSpec, assets: dict[str, 
     if gone := sorted(present - wanted):
         await tx.execute("assets/unsubscribe", dag, gone)
     if new := sorted(wanted - present):
-        await tx.execute("assets/subscribe", dag, new)
+        await tx.execute("assets/subscribe", dag, new, spec.catchup, spec.start_date)
 
 
 async def _remove_dag(tx: Connection, dag: int) -> None:

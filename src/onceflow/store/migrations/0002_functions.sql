@@ -148,6 +148,68 @@ begin
   from unnest(new_id, winner) with ordinality as u (new_id, winner, n) left join event e on e.id = u.winner order by u.n;
 end $$;
 
+-- Subscribes a DAG to assets, which the caller has locked. The interval begins with the next event (one that was closed
+-- since the last event began at the same number: it is opened again). With p_history it begins where an earlier one ended,
+-- or with the oldest event that is stored and was not recorded before p_since, and is catching up: its events are
+-- delivered by `catch_up`, and those that come meanwhile after them, so that all are judged in their order.
+create function subscribe(p_dag bigint, p_assets bigint[], p_history boolean, p_since timestamptz) returns void
+language plpgsql as $$
+begin
+  if p_history then
+    insert into subscription as s (asset_id, dag_id, from_seq, until_seq, catching_up)
+    select x.id, p_dag, x.begin, x.begin, true
+    from (
+      select a.id, a.seq, coalesce(
+        (select max(o.until_seq) from subscription o where o.asset_id = a.id and o.dag_id = p_dag),
+        (select e.seq from event e where e.asset_id = a.id and (p_since is null or e.created_at >= p_since) order by e.seq limit 1)
+      ) as begin
+      from asset a where a.id = any (p_assets) and not (p_dag = any (a.subscribers))
+    ) x
+    where x.begin <= x.seq
+    on conflict (asset_id, dag_id, from_seq) do update set until_seq = excluded.until_seq, catching_up = true;
+  end if;
+  with subscribed as (
+    update asset a set subscribers = array_append(a.subscribers, p_dag)
+    where a.id = any (p_assets) and not (p_dag = any (a.subscribers))
+      and not exists (select 1 from subscription s where s.asset_id = a.id and s.dag_id = p_dag and s.catching_up)
+    returning a.id, a.seq
+  )
+  insert into subscription (asset_id, dag_id, from_seq) select id, p_dag, seq + 1 from subscribed
+  on conflict (asset_id, dag_id, from_seq) do update set until_seq = null;
+end $$;
+
+-- Delivers the next p_limit stored events to a consumer that is catching up, under the asset's lock; with the last one its
+-- interval is opened. Returns how many were delivered, null when there was nothing to catch up with.
+create function catch_up(p_asset bigint, p_dag bigint, p_limit int) returns bigint language plpgsql as $$
+declare top bigint; begin_ bigint; reached bigint; given bigint;
+begin
+  select a.seq into top from asset a where a.id = p_asset for no key update;
+  select s.until_seq into begin_ from subscription s where s.asset_id = p_asset and s.dag_id = p_dag and s.catching_up;
+  if not found then
+    return null;
+  end if;
+  with batch as (
+    select e.id, e.seq from event e where e.asset_id = p_asset and e.seq >= begin_ order by e.seq limit p_limit
+  ), made as (
+    insert into delivery (event_id, dag_id, asset_id) select b.id, p_dag, p_asset from batch b order by b.seq
+    on conflict do nothing returning 1
+  )
+  select (select max(b.seq) from batch b), (select count(*) from made) into reached, given;
+  if reached is null or reached >= top then
+    update asset a set subscribers = array_append(a.subscribers, p_dag)
+    where a.id = p_asset and not (p_dag = any (a.subscribers));
+    update subscription s set until_seq = null, catching_up = false
+    where s.asset_id = p_asset and s.dag_id = p_dag and s.catching_up;
+    if given = 0 then -- who gathers was waiting for the last one
+      update dag d set judge_at = '-infinity' where d.id = p_dag and starts_with(d.schedule_kind, 'asset:');
+    end if;
+  else
+    update subscription s set until_seq = reached + 1
+    where s.asset_id = p_asset and s.dag_id = p_dag and s.catching_up;
+  end if;
+  return given;
+end $$;
+
 -- Locks those of the consumers that nobody else holds, then reads which of their deliveries nobody has judged, in commit
 -- order: p_limit of them at most where each event is judged by itself, else p_gather. A consumer without any has one row
 -- with a null event. `hold` says why the consumer may not consume now. Of one that a person resumed with a join, what

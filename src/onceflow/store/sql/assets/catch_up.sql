@@ -1,0 +1,1 @@
+select catch_up($1, $2, $3)
