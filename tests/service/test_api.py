@@ -276,6 +276,20 @@ async def test_dags_and_pausing(api: httpx.AsyncClient, world: World, woken: lis
     assert (await api.patch("/api/v2/dags/report", json={"is_paused": "maybe"})).status_code == 422
 
 
+async def test_resuming_with_a_word_on_what_waits(api: httpx.AsyncClient, world: World) -> None:
+    await api.patch("/api/v2/dags/report", json={"is_paused": True, "reason": "repairs"})
+    await world.emit("orders")
+    refused = await api.patch("/api/v2/dags/report", json={"is_paused": True, "pending": "join"})
+    assert refused.status_code == 422 and "goes with a resume" in refused.json()["remedy"]
+    resumed = await api.patch("/api/v2/dags/report", json={"is_paused": False, "pending": "discard", "reason": "stale"})
+    assert not resumed.json()["is_paused"] and resumed.json()["open_deliveries"] == 0
+    made = await world.sql.fetch("select kind, pending, reason, by ->> 'kind' as by from intervention order by id")
+    assert [tuple(m) for m in made] == [("pause", None, "repairs", "api"), ("unpause", "discard", "stale", "api")]
+    again = await api.patch("/api/v2/dags/report", json={"is_paused": False, "pending": "discard"})
+    assert (again.status_code, again.json()["code"]) == (409, "conflict")
+    assert (await api.patch("/api/v2/dags/report", json={"is_paused": False, "pending": "some"})).status_code == 422
+
+
 async def test_assets(api: httpx.AsyncClient, world: World) -> None:
     [asset] = (await api.get("/api/v2/assets", params={"name": "orders"})).json()["assets"]
     assert (asset["name"], asset["scheduled_dags"], asset["events"]) == ("orders", [{"dag_id": "report"}], 0)

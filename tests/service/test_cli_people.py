@@ -88,6 +88,39 @@ async def test_pausing(world: World, database_url: str) -> None:
     assert onceflow(database_url, "dags", "pause", "nothing").returncode == 1
 
 
+@pytest.mark.parametrize(
+    ("pending", "said"), [("join", "1 events that were held"), ("discard", "1 events were discarded")]
+)
+async def test_resuming_otherwise(world: World, database_url: str, pending: str, said: str) -> None:
+    """What is done with the events that wait is recorded with who, when and why, and `why event` tells."""
+    await world.dag("report", ORDERS)
+    onceflow(database_url, "dags", "pause", "report", "--reason", "repairs")
+    event = await world.emit("orders")
+    held = listed(database_url, "why", "event", str(event))["deliveries"][0]["because"]
+    assert "no scheduler is running" in held
+    await world.judge("report")
+    held = listed(database_url, "why", "event", str(event))["deliveries"][0]["because"]
+    assert "by command paused it at" in held and "because: repairs" in held
+    told = onceflow(database_url, "dags", "unpause", "report", "--pending", pending, "--reason", "a clean start")
+    assert told.returncode == 0 and said in told.stdout, told
+    await world.judge("report")
+    because = listed(database_url, "why", "event", str(event))["deliveries"][0]["because"]
+    assert f"resumed it with --pending {pending} at" in because and "because: a clean start" in because
+    if pending == "join":
+        [run] = listed(database_url, "runs", "list", "report")
+        assert "one run of everything, because" in onceflow(database_url, "why", "run", "report", run["run_id"]).stdout
+    refused = onceflow(database_url, "dags", "unpause", "report", "--pending", pending)
+    assert refused.returncode == 1 and "is not paused" in refused.stderr and "Traceback" not in refused.stderr
+    assert onceflow(database_url, "dags", "unpause", "report", "--pending", "some").returncode == 2
+
+
+async def test_a_pause_says_that_events_will_be_discarded(world: World, database_url: str) -> None:
+    """airflow #49857: what becomes of events meanwhile is shown."""
+    await world.dag("report", ORDERS, while_paused="discard")
+    assert "are discarded, as the DAG says" in onceflow(database_url, "dags", "pause", "report").stdout
+    assert listed(database_url, "dags", "show", "report")["spec"]["while_paused"] == "discard"
+
+
 async def test_other_reasons_to_hold_outlast_a_pause(world: World, database_url: str) -> None:
     await world.dag("report", ORDERS)
     await world.emit("orders")

@@ -103,3 +103,51 @@ async def test_what_is_not_there(world: World) -> None:
         await why_event(world.database, 99)
     with pytest.raises(NotFoundError, match="runs list report"):
         await why_run(world.database, "report", "manual__x")
+
+
+async def because(world: World, event: int) -> str:
+    [delivery] = (await why_event(world.database, event))["deliveries"]
+    return delivery["because"]
+
+
+async def test_a_window_is_explained(world: World) -> None:
+    """What it waits for, and afterwards what ended it."""
+    await world.dag("report", ORDERS, policy="window", quiet=600.0, max_size=2)
+    first = await world.emit("orders")
+    assert await world.judge("report") == []
+    told = await because(world, first)
+    assert "waiting for its window: 600 s of quiet, at most 2 events; first event at" in told and "it ends at" in told
+    await world.emit("orders")
+    [run] = await world.judge("report")
+    sentences = (await why_run(world.database, "report", await text_id(world, run)))["because"]
+    assert "policy window: the events that come close together into one run" in sentences
+    assert any(s.startswith("window: 600 s of quiet, at most 2 events") and "it was full" in s for s in sentences)
+
+
+async def test_the_latest_is_explained(world: World) -> None:
+    await world.dag("report", ORDERS, policy="latest", max_active_runs=1)
+    first, second = await world.emit("orders"), await world.emit("orders")
+    [run] = await world.judge("report")
+    assert (
+        f": event {second} of the same asset is newer, and went into run {await text_id(world, run)}"
+        in await because(world, first)
+    )
+    third = await world.emit("orders")
+    await world.judge("report")
+    assert "waiting for a run to end, as max_active_runs is 1; then the newest event starts" in await because(
+        world, third
+    )
+
+
+async def test_a_filter_is_explained(world: World) -> None:
+    await world.dag("report", ORDERS, filters={"orders": ["==", "status", "paid"]})
+    unpaid, paid = (
+        await world.emit("orders", extra={"status": "open"}),
+        await world.emit("orders", extra={"status": "paid"}),
+    )
+    [run] = await world.judge("report")
+    assert (await because(world, unpaid)).endswith('status == "paid" is not met: status is "open"')
+    assert (await because(world, unpaid)).startswith("filtered at ")
+    assert "started run" in await because(world, paid)
+    sentences = (await why_run(world.database, "report", await text_id(world, run)))["because"]
+    assert 'filter on orders: status == "paid", which they passed' in sentences

@@ -86,6 +86,26 @@ FAULTS: dict[str, list[str]] = {
         "update dag set max_active_runs = 1 where id = 1",
         "update dag_version set spec = (jsonb_set(spec::jsonb, '{max_active_runs}', '1'))::json",
     ],
+    "superseded_without_newer": [
+        "update delivery set disposition = 'superseded', run_id = null, reason = 'x' where dag_id = 1 "
+        "and event_id = (select max(event_id) from delivery where dag_id = 1)"
+    ],
+    "decided_without_reason": [
+        "update delivery set disposition = 'filtered', run_id = null, reason = ' ' where dag_id = 1 and event_id = 1"
+    ],
+    "discarded_by_nobody": [
+        "update delivery set disposition = 'discarded', run_id = null, reason = 'x' where dag_id = 1 and event_id = 1"
+    ],
+    "run_against_its_policy": [
+        "update delivery set run_id = (select min(id) from run where dag_id = 1), disposition = 'joined' "
+        "where dag_id = 1"
+    ],
+    "waits_for_nothing": [
+        "update dag set schedule_kind = 'asset:latest', "
+        """last_judgement = '{"condition": {"holds": true}}' where id = 1""",
+        "update delivery set disposition = 'pending', run_id = null, decided_at = null "
+        "where dag_id = 1 and event_id = 1",
+    ],
     "events_not_numbered": ["update asset set seq = seq + 1 where name = 'orders'"],
     "quarantined_event_let_through": [
         "insert into quarantine (event_id, flaw, extra, held_at) values (1, 'is not a number', '{}', now())"

@@ -92,10 +92,11 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Parts:
-    """Runs of a part each of what waits, with what explains each, and when to judge again."""
+    """Runs of a part each of what waits, with what explains each; when to judge the rest, and what it waits for."""
 
     groups: tuple[tuple[Group, dict[str, Any]], ...]
-    due: datetime | None
+    due: datetime | None = None
+    rest: dict[str, Any] | None = None
 
 
 def default_policy(condition: Condition) -> Policy:
@@ -160,7 +161,6 @@ def parts(schedule: AssetSchedule, oldest: Sequence[Pending], waiting: Mapping[s
     together = has_and(schedule.condition)
     left = _with_firsts(oldest, waiting) if together else list(oldest)
     made: list[tuple[Group, dict[str, Any]]] = []
-    taken = 0
     while left:
         found = _gathered(left)
         window = _window(schedule, found, now)
@@ -168,16 +168,17 @@ def parts(schedule: AssetSchedule, oldest: Sequence[Pending], waiting: Mapping[s
             break
         members = left[:size] if not together else _part(left, waiting, size)
         group = Group(_completing(schedule.condition, _gathered(members)), tuple(p.event_id for p in members))
-        counts = Counter(p.asset for p in members)
-        made.append((group, _explanation(schedule, counts) | {"window": window}))
-        taken += len(members)
-        left = left[size:]
+        made.append((group, _explanation(schedule, Counter(p.asset for p in members)) | {"window": window}))
         if together:
-            break
-    if taken >= total:
-        return Parts(tuple(made), None)
-    unread = together or len(oldest) < total
-    return Parts(tuple(made), now if unread else _due(schedule, _gathered(left)))
+            return Parts(tuple(made), now if len(members) < total else None)
+        left = left[size:]
+    if len(oldest) < total:
+        return Parts(tuple(made), now)
+    if not left:
+        return Parts(tuple(made))
+    found = _gathered(left)
+    rest = _explanation(schedule, {a: w.count for a, w in found.items()}) | {"window": _window(schedule, found, now)}
+    return Parts(tuple(made), _due(schedule, found), rest)
 
 
 def _judge_window(

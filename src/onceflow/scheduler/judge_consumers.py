@@ -255,6 +255,6 @@ async def _consume_parts(tx: Connection, judged: Judged, g: Gathering, situation
     found = parts(g.schedule, oldest, situation.waiting, situation.now)
     for group, explanation in found.groups:
         judged.consumptions.append(Consumption(consumer.dag, consumer.version, [group], dumps(explanation)))
-    judged.notes.append(Note(consumer.dag, judge_at=found.due))
+    judged.notes.append(Note(consumer.dag, dumps(found.rest) if found.rest else None, found.due))
     if found.due is not None:
         judged.again[consumer.dag] = (found.due - situation.now).total_seconds()
