@@ -133,7 +133,9 @@ def test_what_cannot_be_judged_stays_so(op: str, parts: list[Any], met: bool | N
     assert judge_payload(["not", [op, parts]], PAYLOAD).accepted == (met is False)
 
 
-values = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+values = st.none() | st.booleans() | numbers | st.text(st.characters())  # with NUL and halves of pairs
+texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 payloads = st.recursive(
     values, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner), max_leaves=6
 )
@@ -143,15 +145,15 @@ payloads = st.recursive(
 def filters(draw: st.DrawFn) -> list[Any]:
     def leaf() -> list[Any]:
         op = draw(st.sampled_from(OPERATORS))
-        plain = values.filter(lambda v: not isinstance(v, int) or abs(v) < 2**1000)
+        plain = st.none() | st.booleans() | texts | numbers.filter(lambda v: abs(v) < 2**1000)
         kinds = {
             "in": st.lists(plain, min_size=1, max_size=3),
             "not in": st.lists(plain, min_size=1, max_size=3),
-            "starts with": st.text(),
-            "ends with": st.text(),
+            "starts with": texts,
+            "ends with": texts,
             "exists": st.none(),
         }
-        orderings = st.text() | st.integers(-(2**60), 2**60)
+        orderings = texts | st.integers(-(2**60), 2**60)
         value = draw(kinds.get(op, orderings if op in ("<", "<=", ">", ">=") else plain))
         return comparison(draw(st.sampled_from(["a", "b.c", "a.0.b"])), op, value, "")
 
@@ -168,6 +170,7 @@ def test_any_payload_is_decided(wanted: list[Any], payload: Any) -> None:
     verdict, opposite = judge_payload(wanted, payload), judge_payload(["not", wanted], payload)
     assert verdict.accepted != bool(verdict.reason)
     assert len(verdict.reason) <= 500
+    assert "\0" not in verdict.reason and verdict.reason.encode()
     assert not (verdict.accepted and opposite.accepted)
     assert judge_payload(json.loads(json.dumps(wanted)), payload) == verdict
     assert to_text(wanted)
@@ -190,6 +193,9 @@ def test_any_payload_is_decided(wanted: list[Any], payload: Any) -> None:
         ("a", "in", [[1]], "compares by 'in'", "a list"),
         ("a", "starts with", 1, "compares by 'starts with'", "a text"),
         ("a", "exists", True, "compares by 'exists'", "no value"),
+        ("a", "==", "x\0", "compares by '=='", "a text, a number"),
+        ("a", "starts with", "\ud800", "compares by 'starts with'", "a text"),
+        ("a\0", "exists", None, "NUL", "dotted path"),
     ],
 )
 def test_what_makes_no_sense_is_refused(path: Any, operator: Any, value: Any, message: str, remedy: str) -> None:

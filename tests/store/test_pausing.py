@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from typing import Any
 
 import pytest
@@ -92,7 +93,7 @@ async def test_a_window_that_ends_in_a_pause_waits_for_its_end(database: Databas
     async with database.transaction() as tx:  # judged, and waiting for its end
         await deliveries.claim(tx, [1])
         await deliveries.mark_judged(tx, [(1, event)])
-        await deliveries.note(tx, [deliveries.Note(1, "{}", deliveries.AT_ONCE)])
+        await deliveries.note(tx, uuid.UUID(int=1), [deliveries.Note(1, "{}", deliveries.AT_ONCE)])
     await dags.pause(database, "d", by=ANNA)
     scheduler = Scheduler(database)
     await scheduler.settle()

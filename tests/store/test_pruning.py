@@ -102,11 +102,11 @@ async def test_what_is_open_stays_however_old(database: Database) -> None:
     """An event that is not consumed, one whose run is under way, one whose run ended just now."""
     await declare(database, orders(retention=DAY), dag("d", each("orders")), dag("e", each("orders"), file="e.py"))
     await record(database, change("orders", "held"))
-    await dags.pause(database, "e")
+    await dags.pause(database, "e", by={})
     await finish_all(database)
     await age(database)
     assert await prune(database) == {}
-    await dags.unpause(database, "e")
+    await dags.unpause(database, "e", by={})
     scheduler = Scheduler(database)
     await scheduler.settle()
     assert await prune(database) == {}

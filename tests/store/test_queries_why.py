@@ -83,7 +83,7 @@ async def test_event(world: World) -> None:
     assert "seen 1 times more, which made no further event; 1 of them with another payload" in told["because"][1]
     because = {d["dag_id"]: d["because"] for d in told["deliveries"]}
     assert because["each"] == f"completed the condition and started run {await text_id(world, run)}, which is queued"
-    assert "orders & (prices | stock) is not met, there is nothing yet of prices, stock" in because["join"]
+    assert "orders & (prices | stock) is not met, there is nothing of prices, stock" in because["join"]
     assert "onceflow dags unpause paused" in because["paused"]
     assert because["new"] == "not judged yet: no scheduler is running"
     [witness] = told["witnesses"]
@@ -116,7 +116,7 @@ async def test_a_window_is_explained(world: World) -> None:
     first = await world.emit("orders")
     assert await world.judge("report") == []
     told = await because(world, first)
-    assert "waiting for its window: 600 s of quiet, at most 2 events; first event at" in told and "it ends at" in told
+    assert "window: 600 s of quiet, at most 2 events; first event at" in told and "it ends at" in told
     await world.emit("orders")
     [run] = await world.judge("report")
     sentences = (await why_run(world.database, "report", await text_id(world, run)))["because"]
@@ -134,8 +134,9 @@ async def test_the_latest_is_explained(world: World) -> None:
     )
     third = await world.emit("orders")
     await world.judge("report")
-    assert "waiting for a run to end, as max_active_runs is 1; then the newest event starts" in await because(
-        world, third
+    assert (
+        "as many runs as max_active_runs=1 allows are going on; when one ends the newest event starts"
+        in await because(world, third)
     )
 
 

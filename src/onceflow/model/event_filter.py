@@ -110,6 +110,8 @@ def _joined(op: str, one: Filter, two: Filter) -> Filter:
 def _path_problem(path: Any) -> str:
     if not isinstance(path, str):
         return f"a filter's field is {path!r}"
+    if "\0" in path:
+        return f"a filter's field {path!r} holds a NUL character"
     return "" if path and all(path.split(".")) else f"a filter's field {path!r} has an empty name"
 
 
@@ -119,16 +121,21 @@ def _value_problem(operator: str, value: Any) -> str:
         fits = isinstance(value, (list, tuple)) and value and all(_is_plain(item) for item in value)
         return "" if fits else "give a list of texts, numbers, True, False or None"
     if operator in TEXTUAL:
-        return "" if isinstance(value, str) else "give a text"
+        return "" if _is_text(value) else "give a text"
     if operator in ORDERINGS:
-        return "" if isinstance(value, str) or _is_number(value) else "give a number or a text"
+        return "" if _is_text(value) or _is_number(value) else "give a number or a text"
     if operator == "exists":
         return "" if value is None else "give no value"
     return "" if _is_plain(value) else "give a text, a number, True, False or None"
 
 
 def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, (str, bool)) or _is_number(value)
+    return value is None or isinstance(value, bool) or _is_text(value) or _is_number(value)
+
+
+def _is_text(value: Any) -> bool:
+    """A text that a database can hold: without NUL, in valid Unicode."""
+    return isinstance(value, str) and "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def _is_number(value: Any) -> bool:
@@ -247,5 +254,5 @@ def _kind(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace").decode()
     return text if len(text) <= SHOWN else text[:SHOWN] + "…"

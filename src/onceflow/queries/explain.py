@@ -134,8 +134,8 @@ def delivery_text(row: Row, schedulers: int) -> str:
         case "joined":
             return f"joined run {row['run_id']}, which is {row['run_state']}{_let_go(row)}"
         case "held":
-            paused = row["reason"] == "pause" and row["pause"]
-            told = f" ({intervention_text(row['pause'])})" if paused else ""
+            paused = row["reason"] == "pause" and row["pause_made"]
+            told = f" ({intervention_text(row['pause_made'])})" if paused else ""
             return held_text(row["reason"], row["dag_id"]) + told
         case "pending":
             return _pending_text(row, schedulers) + _let_go(row)
@@ -149,7 +149,7 @@ def delivery_text(row: Row, schedulers: int) -> str:
 
 def _let_go(row: Row) -> str:
     """What a person did that touched this delivery, if anybody did."""
-    return f" ({intervention_text(row['intervention'])})" if row["intervention"] else ""
+    return f" ({intervention_text(row['intervention_made'])})" if row["intervention_made"] else ""
 
 
 def held_text(reason: str, dag_id: str) -> str:
@@ -169,7 +169,9 @@ def waiting_lines(judgement: Row, judged_at: str | None) -> list[str]:
         lines.append(f"window: {window_text(window)}, unless more comes")
     if limit := judgement.get("limit"):
         cap = limit["max_active_runs"]
-        lines.append(f"as many runs as max_active_runs={cap} allows are going on; when one ends the newest event starts")
+        lines.append(
+            f"as many runs as max_active_runs={cap} allows are going on; when one ends the newest event starts"
+        )
     return lines
 
 

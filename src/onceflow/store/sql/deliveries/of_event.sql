@@ -8,8 +8,8 @@ select d.dag_id, y.disposition, y.judged, y.reason, y.decided_at, r.run_id, r.st
        d.paused, d.active, d.schedule_kind, d.last_judged_at, d.last_judgement, d.max_active_runs,
        (select count(*) from run x where x.dag_id = d.id and x.state = 'running') as running,
        f.failure is not null as broken,
-       (select i.told from intervention_told i where i.id = y.intervention_id) as intervention,
-       (select i.told from intervention_told i where i.id = d.pause_id and d.paused) as pause
+       (select i.told from intervention_told i where i.id = y.intervention_id) as intervention_made,
+       (select i.told from intervention_told i where i.id = d.pause_id and d.paused) as pause_made
 from delivery y
 left join dag d on d.id = y.dag_id
 left join dag_file f on f.id = d.file_id
