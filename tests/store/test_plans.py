@@ -90,7 +90,7 @@ def _finish(known: dict[str, Any]) -> tuple[Any, ...]:
     n = len(ids)
     return (
         *(OWNER, ids, attempts, tokens, ["success"] * n, ["success"] * n, [0] * n, [None] * n, [None] * n),
-        *(["1"] * n, [None] * n, [1], [1], SEEN[:1], SEEN[:1], ["new"], ["{}"], ["{}"], None),
+        *(["1"] * n, [None] * n, [1], [1], SEEN[:1], SEEN[:1], ["new"], ["{}"], ["{}"], None, None),
     )
 
 
@@ -168,11 +168,11 @@ HOT = [
     Hot("assets/find", 2, 6, 30, ("asset_name_key", "asset_uri"), lambda _: (["asset7", "uri://8", "nowhere"],)),
     Hot(
         *("events/record", 1, 12, 120, ("asset_pkey", "change_key_pkey")),
-        lambda _: ([7], SEEN[:1], SEEN[:1], ["new"], ["{}"], ["{}"], None),
+        lambda _: ([7], SEEN[:1], SEEN[:1], ["new"], ["{}"], ["{}"], None, None),
     ),
     Hot(
         *("events/record_if_owner", 1, 15, 120, ("watcher_pkey", "asset_pkey", "change_key_pkey")),
-        lambda _: ([7], SEEN[:1], SEEN[:1], ["new"], ["{}"], ["{}"], 30, OWNER, 1, "1", None, 1),
+        lambda _: ([7], SEEN[:1], SEEN[:1], ["new"], ["{}"], ["{}"], None, 30, OWNER, 1, "1", None, 1),
     ),
     Hot(
         "assets/conflicts", 0, 6, 40, ("asset_name_key", "asset_uri"), lambda _: (1, ["asset7", "new"], ["uri://8", ""])
