@@ -58,6 +58,7 @@ LIMITS = {
     "parallel.tasks": Limit(300, more=True),
     "imports.import onceflow": Limit(80),
     "verify.seconds": Limit(30),
+    "promise.cost": Limit(20),
 }
 
 AIRFLOW = {

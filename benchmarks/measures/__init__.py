@@ -28,6 +28,7 @@ NAMES = (
     "watchers",
     "takeover",
     "verify",
+    "promise",
 )
 
 
