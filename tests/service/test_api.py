@@ -156,6 +156,28 @@ async def test_concurrent_posts(api: httpx.AsyncClient, world: World) -> None:
     assert {a.json()["status"] for a in same} == {"stored"}
 
 
+async def test_an_event_is_shown_with_all_who_saw_it(api: httpx.AsyncClient, world: World) -> None:
+    event = (await emit(api, name="orders", key="a", extra=1)).json()
+    again = (await emit(api, name="orders", key="a", extra=2)).json()
+    assert (again["witnesses"], again["differing"]) == (2, 1) and again["behind_seconds"] > 0
+    shown = (await api.get(f"/api/v2/assets/events/{event['id']}")).json()
+    first, later = shown.pop("sightings")
+    assert shown == {k: v for k, v in again.items() if k != "status"}
+    assert (first["differs"], later["differs"], later["source"]["kind"]) == (False, True, "api")
+    assert (await api.get("/api/v2/assets/events/99")).status_code == 404
+
+
+async def test_a_change_whose_event_is_pruned_is_known(api: httpx.AsyncClient, world: World) -> None:
+    first = (await emit(api, name="orders", key="a")).json()
+    await world.sql.execute(
+        "update delivery set disposition = 'filtered', reason = 'x', decided_at = clock_timestamp()"
+    )
+    [row] = await world.sql.fetch("select * from prune_events(1, 0, clock_timestamp(), 10)")
+    assert row["pruned"] == 1
+    again = (await emit(api, name="orders", key="a")).json()
+    assert again == {"id": first["id"], "name": "orders", "key": "a", "status": "duplicate", "pruned": True}
+
+
 @pytest.mark.parametrize(
     ("body", "status", "code", "where"),
     [
@@ -336,6 +358,8 @@ async def test_answers_have_the_declared_form(api: httpx.AsyncClient, world: Wor
     ):
         answer = (await api.get(path)).json()
         assert model.model_validate(answer).model_dump() == answer
+    shown = (await api.get("/api/v2/assets/events/1")).json()
+    assert models.ShownAssetEvent.model_validate(shown).model_dump() == shown
     made = (await emit(api, name="orders")).json()
     assert models.RecordedAssetEvent.model_validate(made).model_dump() == made
 

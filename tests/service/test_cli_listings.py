@@ -47,6 +47,48 @@ async def test_events(world: World, database_url: str) -> None:
     assert seen["created_at"].endswith("Z") and len(seen["created_at"]) == 27
 
 
+async def test_who_saw_an_event(world: World, database_url: str) -> None:
+    """Later sightings are kept: who, when, how far behind the first, and whether they told something else."""
+    await world.dag("report", ORDERS)
+    event = await world.emit("orders", "a", {"rows": 3, "by": 1})
+    await world.emit("orders", "a", {"by": 1, "rows": 3})  # the same, in another order
+    await world.emit("orders", "a", {"rows": 4})
+    await world.sql.execute("update witness set seen_at = seen_at + interval '1 hour' where differs")
+    [seen] = listed(database_url, "events", "list")
+    assert (seen["witnesses"], seen["differing"]) == (3, 1)
+    assert seen["last_seen_at"] > seen["created_at"] and 3600 < seen["behind_seconds"] < 3700
+    shown = json.loads(onceflow(database_url, "events", "show", str(event), "-o", "json").stdout)
+    first, same, other = shown["sightings"]
+    assert (first["seen_at"], first["behind_seconds"], first["differs"]) == (seen["created_at"], 0, False)
+    assert (same["differs"], other["differs"], other["source"]) == (False, True, {"kind": "test"})
+    assert 0 < same["behind_seconds"] < other["behind_seconds"]
+    assert shown["deliveries"][0]["dag_id"] == "report"
+    table = onceflow(database_url, "events", "show", str(event)).stdout
+    assert "60 min" in table and "report" in table
+    why = onceflow(database_url, "why", "event", str(event)).stdout
+    assert "seen 2 times more, which made no further event; 1 of them with another payload; the last one 60 min" in why
+    assert "60 min behind the first, by test, with another payload" in why
+    missing = onceflow(database_url, "events", "show", "99")
+    assert missing.returncode == 1 and "pruned" in missing.stderr
+
+
+async def test_how_long_changes_are_known(world: World, database_url: str) -> None:
+    await world.asset("orders", "s3://orders")
+    await world.asset("pings")
+    await world.sql.execute(
+        """update asset set rules = '{"key": {"paths": ["id", "at"]}, "retention": 604800, "protection": 2592000}'
+        where name = 'pings'"""
+    )
+    orders, pings = listed(database_url, "assets", "list")
+    names = ("declared_key", "retention_seconds", "protection_seconds", "horizon_seconds")
+    assert [orders[n] for n in names] == [None] * 4
+    assert [pings[n] for n in names] == ["id, at", 604800, 2592000, 2592000]
+    shown = onceflow(database_url, "assets", "show", "pings").stdout
+    assert "changes are known  30 d" in shown and "events are kept    7 d" in shown
+    assert json.loads(onceflow(database_url, "assets", "show", "s3://orders", "-o", "json").stdout) == orders
+    assert onceflow(database_url, "assets", "show", "nothing").returncode == 1
+
+
 async def test_event_filters(world: World, database_url: str) -> None:
     """airflow #53053: events by asset, key, consumer, disposition and time."""
     await world.dag("report", ORDERS)

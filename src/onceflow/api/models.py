@@ -102,6 +102,8 @@ class WatcherReference(BaseModel):
 
 
 class Asset(BaseModel):
+    """Of what is in seconds, null is for ever. `horizon_seconds`: later than that a change may be a new event."""
+
     id: int
     name: str
     uri: str
@@ -111,6 +113,10 @@ class Asset(BaseModel):
     created_at: Time
     events: int
     last_event_at: Time | None
+    declared_key: str | None
+    retention_seconds: float | None
+    protection_seconds: float | None
+    horizon_seconds: float | None
     scheduled_dags: list[DagReference]
     watchers: list[WatcherReference]
 
@@ -145,6 +151,9 @@ class AssetEvent(BaseModel):
     witnesses: int
     flaw: str | None
     quarantined: bool
+    differing: int
+    last_seen_at: Time | None
+    behind_seconds: float | None
     source: dict[str, Any]
     source_dag_id: str | None
     source_run_id: str | None
@@ -158,6 +167,29 @@ class RecordedAssetEvent(AssetEvent):
     """`status`: "stored" if this request made the event, "duplicate" if it was known and has one more witness."""
 
     status: str
+
+
+class PrunedAssetEvent(BaseModel):
+    """The answer for a change that is known, while its event is pruned."""
+
+    id: int
+    name: str
+    key: str | None
+    status: str
+    pruned: bool
+
+
+class Sighting(BaseModel):
+    source: dict[str, Any]
+    seen_at: Time
+    behind_seconds: float
+    differs: bool
+
+
+class ShownAssetEvent(AssetEvent):
+    """`sightings`: the first, which made the event, and the later ones; `differs`: with another payload."""
+
+    sightings: list[Sighting]
 
 
 class AssetEventCollection(BaseModel):

@@ -55,6 +55,7 @@ def dag_run(row: Row) -> dict[str, Any]:
 
 def asset(row: Row) -> dict[str, Any]:
     names = ("id", "name", "uri", "group", "extra", "active", "created_at", "events", "last_event_at")
+    names += ("declared_key", "retention_seconds", "protection_seconds", "horizon_seconds")
     return {name: row[name] for name in names} | {
         "scheduled_dags": [{"dag_id": dag_id} for dag_id in row["consumers"]],
         "watchers": [{"name": name} for name in row["watchers"]],
@@ -77,6 +78,9 @@ def asset_event(row: Row) -> dict[str, Any]:
         "deliveries",
         "flaw",
         "quarantined",
+        "differing",
+        "last_seen_at",
+        "behind_seconds",
     )
     return {name: row[name] for name in names} | {
         "name": row["asset"],

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 import click
 
 from onceflow.cli.options import JsonValue
 from onceflow.cli.output import Column, JsonList, output_option, print_json, show, when
-from onceflow.cli.session import connected, run, wake, who
+from onceflow.cli.session import connected, run, settings, wake, who
 from onceflow.model.errors import OnceflowError
-from onceflow.queries.assets import stream_assets
+from onceflow.queries.assets import show_asset, stream_assets
+from onceflow.queries.explain import seconds_text
+from onceflow.queries.rows import Row
 
 
 @click.group()
 def assets() -> None:
     """Assets: named things that change."""
+
+
+def _span(field: str) -> Callable[[Row], str]:
+    return lambda row: "for ever" if row[field] is None else seconds_text(row[field])
 
 
 COLUMNS = (
@@ -26,7 +33,14 @@ COLUMNS = (
     Column("LAST EVENT (UTC)", when("last_event_at")),
     Column("CONSUMERS", "consumers"),
     Column("WATCHERS", "watchers"),
+    Column("KEY", "declared_key"),
+    Column("CHANGES ARE KNOWN", _span("horizon_seconds")),
     Column("ACTIVE", "active"),
+)
+SHOWN = (
+    *COLUMNS,
+    Column("EVENTS ARE KEPT", _span("retention_seconds")),
+    Column("STILL THERE", "kept"),
 )
 
 
@@ -41,9 +55,28 @@ def list_command(active: bool | None, limit: int | None, output: str) -> None:
 
     async def work() -> None:
         async with connected() as database:
-            await show(stream_assets(database, active=active, limit=limit), COLUMNS, output, "no assets")
+            found = stream_assets(database, settings().retention_seconds, active=active, limit=limit)
+            await show(found, COLUMNS, output, "no assets")
 
     run(work())
+
+
+@assets.command("show")
+@click.argument("asset")
+@output_option
+def show_command(asset: str, output: str) -> None:
+    """Show an asset: what identifies its changes, and how long it and they are known."""
+
+    async def work() -> Row:
+        async with connected() as database:
+            return await show_asset(database, settings().retention_seconds, asset)
+
+    shown = run(work())
+    if output == "json":
+        print_json(shown)
+    else:
+        for column in SHOWN:
+            click.echo(f"{column.title.lower():18} {column.text(shown)}")
 
 
 @assets.command("emit")

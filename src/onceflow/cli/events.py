@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from datetime import datetime
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import click
 
 from onceflow.cli.options import JsonValue, Moment
-from onceflow.cli.output import Column, limit_option, output_option, show_newest, when
+from onceflow.cli.output import Column, limit_option, output_option, print_json, printable, show_newest, table, when
 from onceflow.cli.session import connected, run, wake, who
-from onceflow.queries.events import EventFilter, stream_events
+from onceflow.queries.events import EventFilter, show_event, stream_events
+from onceflow.queries.explain import seconds_text, source_text
 from onceflow.queries.rows import Row
 from onceflow.store.quarantine import release
 
@@ -114,3 +116,38 @@ def fix(event_id: int, extra: Any, as_is: bool, reason: str | None) -> None:
 
     run(work())
     click.echo(f"event {event_id} goes on")
+
+
+SIGHTING_COLUMNS = (
+    Column("SEEN (UTC)", when("seen_at")),
+    Column("BEHIND THE FIRST", lambda row: seconds_text(row["behind_seconds"]) if row["behind_seconds"] else ""),
+    Column("BY", lambda row: source_text(row["source"])),
+    Column("OTHER PAYLOAD", "differs"),
+)
+DELIVERY_COLUMNS = (
+    Column("DAG", "dag_id"),
+    Column("DISPOSITION", "disposition"),
+    Column("RUN", "run_id"),
+    Column("REASON", "reason"),
+)
+
+
+@events.command("show")
+@click.argument("event_id", type=int)
+@output_option
+def show_command(event_id: int, output: str) -> None:
+    """Show an event: who saw it and when, what became of it."""
+
+    async def work() -> Row:
+        async with connected() as database:
+            return await show_event(database, event_id)
+
+    shown = run(work())
+    if output == "json":
+        print_json(shown)
+        return
+    table([shown], COLUMNS)
+    click.echo(f"payload: {printable(json.dumps(shown['extra'], ensure_ascii=False))}\n")
+    table(shown["sightings"], SIGHTING_COLUMNS)
+    click.echo("")
+    table(shown["deliveries"], DELIVERY_COLUMNS, "no DAG was subscribed to the asset when it was stored")

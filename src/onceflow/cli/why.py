@@ -10,7 +10,7 @@ import click
 from onceflow.cli.options import Moment
 from onceflow.cli.output import output_option, print_json, printable
 from onceflow.cli.session import connected, run
-from onceflow.queries.explain import history_text, source_text
+from onceflow.queries.explain import history_text, sighting_text
 from onceflow.queries.why import why_event, why_run
 from onceflow.queries.why_not import why_not as why_not_run
 
@@ -64,7 +64,7 @@ def event_command(event_id: int, output: str) -> None:
     for sentence in told["because"]:
         _line(1, sentence)
     for witness in told["witnesses"][:10]:
-        _line(1, f"witness at {witness['seen_at']}: {source_text(witness['source'])}")
+        _line(1, f"seen again {sighting_text(witness)}")
     for delivery in told["deliveries"]:
         _line(1, f"DAG {delivery['dag_id']}: {delivery['because']}")
 

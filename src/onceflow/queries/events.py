@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from onceflow.queries.rows import Page, Rows, page, stream
+from onceflow.model.errors import NotFoundError
+from onceflow.queries.rows import Page, Row, Rows, page, plain, stream
 from onceflow.store.database import Database
+
+SIGHTINGS = 1000
+"""Later ones that are kept of an event, and shown."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,22 @@ def stream_events(
 ) -> Rows:
     """Events with their witnesses and deliveries, in the order of commit within each asset, or newest first."""
     return stream(database, "events/list", *chosen.arguments(), newest, limit, 0)
+
+
+async def show_event(database: Database, event_id: int) -> Row:
+    """An event with its deliveries and its `sightings`: the first, which made it, and the later ones.
+
+    Each has `source`, `seen_at`, `behind_seconds` (behind the first) and `differs` (its payload from the event's).
+    Raises NotFoundError.
+    """
+    rows = (await list_events(database, EventFilter(event_id=event_id))).rows
+    if not rows:
+        remedy = "`onceflow events list` lists them; one that is old may have been pruned"
+        raise NotFoundError(f"there is no event {event_id}", remedy=remedy)
+    [event] = rows
+    first = {"source": event["source"], "seen_at": event["created_at"], "behind_seconds": 0.0, "differs": False}
+    later = [plain(r, ("sighting",)) for r in await database.fetch("events/witnesses", event_id, SIGHTINGS)]
+    return event | {"sightings": [first, *later]}
 
 
 async def list_events(

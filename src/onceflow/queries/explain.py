@@ -124,6 +124,31 @@ def quarantine_lines(event: Row) -> list[str]:
     return lines
 
 
+def identity_text(event: Row) -> str:
+    """What tells whether a sighting is of this event."""
+    if event["key"]:
+        return f"key {event['key']}"
+    if message := event["source"].get("message"):
+        epoch = f" of epoch {message['epoch']}" if "epoch" in message else ""
+        return f"no key, known by message {message['id']} of {message['source']}{epoch}"
+    return "no key, so that every sighting is a change of its own"
+
+
+def seconds_text(seconds: float) -> str:
+    """A span of time in the unit that suits it."""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+
+
+def sighting_text(row: Row) -> str:
+    """A later sighting: who, when, how far behind the first, and whether it said something else."""
+    doubt = ", with another payload" if row["differs"] else ""
+    behind = seconds_text(row["behind_seconds"])
+    return f"at {row['seen_at']}, {behind} behind the first, by {source_text(row['source'])}{doubt}"
+
+
 def delivery_text(row: Row, schedulers: int) -> str:
     """Why a delivery stands as it does. `row` is one of `deliveries/of_event`."""
     match row["disposition"]:

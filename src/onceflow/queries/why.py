@@ -6,12 +6,11 @@ from typing import Any
 
 from onceflow.model.errors import NotFoundError
 from onceflow.queries import explain
+from onceflow.queries.events import SIGHTINGS
 from onceflow.queries.processes import health
 from onceflow.queries.rows import Row, plain
 from onceflow.queries.runs import show_run
 from onceflow.store.database import Database
-
-WITNESSES = 1000
 
 
 async def why_run(database: Database, dag_id: str, run_id: str) -> dict[str, Any]:
@@ -68,9 +67,10 @@ async def why_event(database: Database, event_id: int) -> dict[str, Any]:
     """
     found = await database.fetch("events/show", event_id)
     if not found:
-        raise NotFoundError(f"there is no event {event_id}", remedy="`onceflow events list` lists them")
+        remedy = "`onceflow events list` lists them; one that is old may have been pruned"
+        raise NotFoundError(f"there is no event {event_id}", remedy=remedy)
     event = plain(found[0])
-    witnesses = [plain(r) for r in await database.fetch("events/witnesses", event_id, WITNESSES)]
+    witnesses = [plain(r) for r in await database.fetch("events/witnesses", event_id, SIGHTINGS)]
     schedulers = (await health(database))["scheduler"]["live"]
     deliveries = [plain(r) for r in await database.fetch("deliveries/of_event", event_id)]
     return {
@@ -82,13 +82,15 @@ async def why_event(database: Database, event_id: int) -> dict[str, Any]:
 
 
 def _event_sentences(event: Row, witnesses: list[Row], deliveries: list[Row]) -> list[str]:
-    identity = f"key {event['key']}" if event["key"] else "no key, so that every sighting is a change of its own"
-    sentences = [f"stored at {event['created_at']}, seen by {explain.source_text(event['source'])}; {identity}"]
+    seen = f"stored at {event['created_at']}, seen by {explain.source_text(event['source'])}"
+    sentences = [f"{seen}; {explain.identity_text(event)}"]
     sentences += explain.quarantine_lines(event)
     if witnesses:
         differing = sum(1 for w in witnesses if w["differs"])
         doubt = f"; {differing} of them with another payload" if differing else ""
-        sentences.append(f"seen {len(witnesses)} times more, which made no further event{doubt}")
+        last = explain.seconds_text(witnesses[-1]["behind_seconds"])
+        behind = f"the last one {last} behind the first"
+        sentences.append(f"seen {len(witnesses)} times more, which made no further event{doubt}; {behind}")
     if not deliveries:
         sentences.append("no DAG was subscribed to the asset when it was stored")
     return sentences

@@ -13,7 +13,7 @@ from onceflow.api.replay import IdempotencyKey, answered_once
 from onceflow.api.services import Answer, Limit, Offset, Shared, moment, requester
 from onceflow.model.errors import InputError
 from onceflow.queries.assets import asset_name, list_assets
-from onceflow.queries.events import EventFilter, list_events
+from onceflow.queries.events import EventFilter, list_events, show_event
 from onceflow.store.database import Database
 from onceflow.store.emit import change, emit
 
@@ -25,7 +25,8 @@ async def get_assets(
     shared: Shared, limit: Limit = 50, offset: Offset = 0, name: str | None = None, only_active: bool = True
 ) -> Answer:
     """Assets by name; `name` may be a URI."""
-    found = await list_assets(shared.reads, name, active=True if only_active else None, limit=limit, offset=offset)
+    kept, active = shared.settings.retention_seconds, True if only_active else None
+    found = await list_assets(shared.reads, kept, name, active=active, limit=limit, offset=offset)
     return Answer({"assets": [shapes.asset(row) for row in found.rows], "total_entries": found.total})
 
 
@@ -57,7 +58,14 @@ async def get_asset_events(
     return Answer({"asset_events": [shapes.asset_event(row) for row in found.rows], "total_entries": found.total})
 
 
-@router.post("/events", response_model=models.RecordedAssetEvent)
+@router.get("/events/{event_id}", response_model=models.ShownAssetEvent)
+async def get_asset_event(event_id: int, shared: Shared) -> Answer:
+    """One event, with everybody who saw it."""
+    row = await show_event(shared.reads, event_id)
+    return Answer(shapes.asset_event(row) | {"sightings": row["sightings"]})
+
+
+@router.post("/events", response_model=models.RecordedAssetEvent | models.PrunedAssetEvent)
 async def create_asset_event(
     body: models.CreateAssetEvent, shared: Shared, request: Request, idempotency_key: IdempotencyKey = None
 ) -> Response:
@@ -67,9 +75,12 @@ async def create_asset_event(
         draft = change(await _named(shared.reads, body), body.key, body.extra, sighting=sent, where="body")
         [answer] = await emit(shared.writes, [replace(draft, fallback=idempotency_key)], requester(request))
         shared.wake("delivery")
-        [row] = (await list_events(shared.reads, EventFilter(event_id=answer.event_id))).rows
         status = "duplicate" if answer.status == "duplicate" else "stored"
-        return Answer(shapes.asset_event(row) | {"status": status})
+        rows = (await list_events(shared.reads, EventFilter(event_id=answer.event_id))).rows
+        if not rows:
+            known = {"id": answer.event_id, "name": draft.asset, "key": answer.key, "status": status, "pruned": True}
+            return Answer(known)
+        return Answer(shapes.asset_event(rows[0]) | {"status": status})
 
     return await answered_once(shared.writes, request, idempotency_key, record)
 

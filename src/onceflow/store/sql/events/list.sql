@@ -24,14 +24,15 @@ with page as (
   limit $13 offset $14
 )
 select p.total, e.id, a.id as asset_id, a.name as asset, a.uri, a."group", e.seq, e.key, e.extra, e.source, e.created_at,
-       1 + w.later as witnesses, w.differing, coalesce(y.deliveries, '[]') as deliveries,
-       q.flaw, q.flaw is not null and q.released_at is null as quarantined
+       1 + w.later as witnesses, w.differing, w.last_seen_at,
+       extract(epoch from w.last_seen_at - e.created_at)::double precision as behind_seconds,
+       coalesce(y.deliveries, '[]') as deliveries, q.flaw, q.flaw is not null and q.released_at is null as quarantined
 from page p
 join event e on e.id = p.id
 join asset a on a.id = e.asset_id
 left join quarantine q on q.event_id = e.id
 cross join lateral (
-  select count(*) as later, count(*) filter (where w.differs) as differing from witness w where w.event_id = e.id
+  select count(*) as later, count(*) filter (where w.differs) as differing, max(w.seen_at) as last_seen_at from witness w where w.event_id = e.id
 ) w
 cross join lateral (
   select json_agg(json_build_object('dag_id', d.dag_id, 'disposition', y.disposition, 'run_id', r.run_id,
