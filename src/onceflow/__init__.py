@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
     from onceflow.sdk.filter import Filter
     from onceflow.sdk.group import TaskGroup, task_group
+    from onceflow.sdk.once import Effect, once
     from onceflow.sdk.operator import BaseOperator
     from onceflow.sdk.operators import (
         BashOperator,
@@ -89,6 +90,7 @@ _HOME = {
     ),
     "sdk.filter": ("Filter",),
     "sdk.group": ("TaskGroup", "task_group"),
+    "sdk.once": ("Effect", "once"),
     "sdk.operator": ("BaseOperator",),
     "sdk.operators": (
         "BashOperator",
@@ -138,6 +140,7 @@ __all__ = [
     "DeltaTriggerTimetable",
     "Each",
     "EdgeModifier",
+    "Effect",
     "EmptyOperator",
     "FailTask",
     "Filter",
@@ -166,6 +169,7 @@ __all__ = [
     "cross_downstream",
     "dag",
     "get_current_context",
+    "once",
     "setup",
     "task",
     "task_group",
