@@ -119,6 +119,18 @@ async def test_what_is_open_stays_however_old(database: Database) -> None:
     await healthy(database)
 
 
+async def test_what_is_quarantined_waits_for_somebody(database: Database) -> None:
+    schema = {"type": "object", "required": ["id"]}
+    await declare(database, orders(retention=DAY, schema=schema))
+    [bad] = await record(database, change("orders", "a"))
+    await age(database)
+    assert await prune(database) == {}
+    [good] = await record(database, change("orders", "a", '{"id": 1}'))
+    assert (good.event_id, good.status) == (bad.event_id, "released")
+    assert await prune(database) == {"events": 1}
+    await healthy(database)
+
+
 async def test_a_run_goes_with_the_event_that_started_it(database: Database) -> None:
     """Others that joined it are kept for their own time, and say what became of it."""
     await declare(database, orders(retention=DAY), "prices", dag("join", together("orders", "prices")))

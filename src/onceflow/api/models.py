@@ -164,7 +164,10 @@ class AssetEvent(BaseModel):
 
 
 class RecordedAssetEvent(AssetEvent):
-    """`status`: "stored" if this request made the event, "duplicate" if it was known and has one more witness."""
+    """`status`: "stored" if this request made the event, "duplicate" if it was known and has one more witness.
+
+    "released": it was known, in quarantine, and goes on with the payload of this request.
+    """
 
     status: str
 

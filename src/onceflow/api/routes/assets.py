@@ -75,7 +75,7 @@ async def create_asset_event(
         draft = change(await _named(shared.reads, body), body.key, body.extra, sighting=sent, where="body")
         [answer] = await emit(shared.writes, [replace(draft, fallback=idempotency_key)], requester(request))
         shared.wake("delivery")
-        status = "duplicate" if answer.status == "duplicate" else "stored"
+        status = "stored" if answer.status == "repeated" else answer.status
         rows = (await list_events(shared.reads, EventFilter(event_id=answer.event_id))).rows
         if not rows:
             known = {"id": answer.event_id, "name": draft.asset, "key": answer.key, "status": status, "pruned": True}
