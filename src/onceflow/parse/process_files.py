@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from onceflow.model.clock import boot_seconds
@@ -18,6 +18,8 @@ from onceflow.runtime.service import Service
 from onceflow.store import files
 from onceflow.store.database import BAD_DATA, is_transient
 from onceflow.store.files import KnownFile
+
+LOOK_AFTER = 10
 
 log = get_logger("onceflow.dag-processor")
 
@@ -51,7 +53,7 @@ class ProcessFiles(Service):
         gone = [f for p, f in known.items() if f.present and p not in present and not self._folder.hides(p)]
         self._gone = {f.path for f in gone}
         self._in_conflict.clear()
-        registered = [await self._alone(path, self._process(path, known.get(path))) for path in todo]
+        registered = await self._process_all(todo, known)
         removed = [await self._alone(f.path, files.register_removal(self._role.database, f)) for f in gone]
         if self._in_conflict and len(todo) + len(gone) > 1:  # perhaps with what another file no longer defines
             known = await files.known(self._role.database)
@@ -64,6 +66,25 @@ class ProcessFiles(Service):
             self._ready = True
             print(json.dumps({"scanned": len(present)}), flush=True)
         return False  # what could not be registered now waits for the next scan
+
+    async def _process_all(self, todo: list[str], known: Mapping[str, KnownFile]) -> list[bool]:
+        """Load and register files, those saved last first; and whoever saves one now does not wait for all of them."""
+        done: list[bool] = []
+        for n, path in enumerate(sorted(todo, key=lambda p: self._folder.seen[p].mtime_ns, reverse=True), 1):
+            done.append(await self._alone(path, self._process(path, known.get(path))))
+            if n % LOOK_AFTER == 0:
+                done += await self._process_saved_meanwhile()
+        return done
+
+    async def _process_saved_meanwhile(self) -> list[bool]:
+        before = self._folder.seen
+        try:
+            self._folder.look()
+        except OSError:
+            return []  # the next scan tells
+        saved = [path for path, stamp in self._folder.seen.items() if before.get(path) != stamp]
+        known = await files.known(self._role.database) if saved else {}
+        return [await self._alone(path, self._process(path, known.get(path))) for path in saved]
 
     def _note_changed_modules(self, present: dict[str, str]) -> None:
         """A changed helper module changes the files that import it, though their own text stays as it is."""

@@ -48,4 +48,5 @@ def configure(settings: Settings, **context: Any) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+    logging.getLogger("asyncpg").setLevel(logging.CRITICAL)  # a lost connection is told by whoever wanted it
     structlog.contextvars.bind_contextvars(**context)

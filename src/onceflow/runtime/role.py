@@ -167,7 +167,7 @@ class Heartbeat(Background):
             if not is_transient(error):
                 raise
             role.steady_since = boot_seconds()
-            log.warning("lease not renewed", error=str(error))
+            log.warning("lease not renewed", error=str(error) or type(error).__name__)
             return
         if rank is None:
             raise FencedError("declared dead by another process")

@@ -262,7 +262,7 @@ def public_address(url: str) -> str:
 
 def unreachable(url: str, error: BaseException) -> UnreachableError:
     return UnreachableError(
-        f"the database does not answer: {error}",
+        f"the database does not answer: {str(error) or 'no answer in time'}",
         where=public_address(url),
         remedy="start it, or correct ONCEFLOW_DATABASE_URL",
     )
