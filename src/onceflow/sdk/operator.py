@@ -92,6 +92,7 @@ class BaseOperator(Linkable, metaclass=OperatorMeta):
     to_fill: tuple[str, ...] | None = None  # attributes to fill in before it runs; None: not looked up yet
     kind: ClassVar[str] = ""  # what it is, for people; "" = the class's name
     retries: int | None
+    execution_timeout: Any
     trigger_rule: Any
     is_setup: bool
     is_teardown: bool

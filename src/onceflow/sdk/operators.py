@@ -128,6 +128,8 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     """Call a task's function with what it wants of the context; run it if async, drain it if it yields Metadata."""
     arguments = {**wanted(function, len(args), kwargs, context), **kwargs}
     result = function(*args, **arguments)
+    if result is None:
+        return None
     if inspect.iscoroutine(result):
         import asyncio
 

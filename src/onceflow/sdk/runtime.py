@@ -50,7 +50,7 @@ class Result:
 
 def execute(dag: DAG, request: Mapping[str, Any], channel: Channel) -> Result:
     """Run the task; every exception that its code raises becomes part of the result."""
-    limit = Deadline(0)
+    limit = NO_LIMIT
     try:
         task = dag.get_task(request["task_id"])
         names = to_fill(task)
@@ -58,7 +58,8 @@ def execute(dag: DAG, request: Mapping[str, Any], channel: Channel) -> Result:
             task = _copy(task)
         run = TaskRun(dag, task, request, channel)
         context = Context(lambda: context_of(run))
-        limit = Deadline(_seconds(task))
+        if task.execution_timeout is not None:
+            limit = Deadline(_seconds(task.execution_timeout))
         enter(context)
         try:
             limit.arm()
@@ -93,7 +94,8 @@ def _perform(task: BaseOperator, run: TaskRun, context: Context) -> Result:
         skip, value = {"branch": list(value.chosen)}, value.value
     elif isinstance(value, ShortCircuit):
         skip, value = {"short_circuit": value.ignore_rules}, value.value
-    return Result("success", _stored(task, value, run), events=run.outlet_events.all(), skip=skip)
+    events = run.outlet_events.all() if task.outlets else []
+    return Result("success", _stored(task, value, run), events=events, skip=skip)
 
 
 def _stored(task: BaseOperator, value: Any, run: TaskRun) -> Any:
@@ -143,9 +145,8 @@ def _copy(task: BaseOperator) -> BaseOperator:
     return made
 
 
-def _seconds(task: BaseOperator) -> float:
-    value = getattr(task, "execution_timeout", None)
-    return 0.0 if value is None else float(TASK_OPTIONS["execution_timeout"].convert(value))
+def _seconds(timeout: Any) -> float:
+    return float(TASK_OPTIONS["execution_timeout"].convert(timeout))
 
 
 class Deadline:
@@ -174,6 +175,9 @@ class Deadline:
         """The result of a task that caught its time-out and went on."""
         message = f"task {task.task_id!r} caught its time-out of {self.seconds:g} s and returned"
         return Result("timed_out", error={"type": "TaskTimeout", "message": message, "traceback": ""})
+
+
+NO_LIMIT = Deadline(0)
 
 
 def describe(error: BaseException) -> dict[str, str]:

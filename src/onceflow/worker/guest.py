@@ -148,21 +148,21 @@ def run_attempt(loaded: LoadedFile, order: Message, descriptor: int) -> NoReturn
     """One attempt: own session, own log, result over its socket, exit code 0 once the result is sent."""
     if os.getsid(0) != os.getpid():
         os.setsid()
-    sock, me = socket.socket(fileno=descriptor), os.getpid()
+    me = os.getpid()
     try:
         _redirect(order["log"])
     except OSError as error:
-        channel.send(sock, {"result": vars(Result("failed", error=describe(error)))})
+        channel.send(descriptor, {"result": vars(Result("failed", error=describe(error)))})
         os._exit(0)
     request = order["request"]
-    result = _execute(loaded, request, Requests(sock))
+    result = _execute(loaded, request, Requests(descriptor))
     if os.getpid() != me:
         _flush()
         os._exit(0)  # the task forked, and this is its child: what it returned is not the task's result
     if result.error and result.error.get("traceback"):
         print(result.error["traceback"], end="", flush=True)
     _flush()
-    channel.write(sock, _packed(result))  # the last thing it does: the host takes it for the end
+    channel.write(descriptor, _packed(result))  # the last thing it does: the host takes it for the end
     os._exit(0)
 
 
@@ -177,8 +177,8 @@ def _packed(result: Result) -> bytes:
 class Requests:
     """What a task may ask of its host, one question at a time."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
+    def __init__(self, descriptor: int) -> None:
+        self._host = descriptor
         self._lock = threading.Lock()
         self._process = os.getpid()
 
@@ -200,8 +200,8 @@ class Requests:
                 "only the task's own process may ask for XComs and events: do it before you start others"
             )
         with self._lock:
-            channel.send(self._sock, question)
-            answer = channel.recv(self._sock)
+            channel.send(self._host, question)
+            answer = channel.recv(self._host)
         if "error" in answer:
             raise RuntimeError(answer["error"])
         return answer["value"]
@@ -260,7 +260,7 @@ def _practise() -> None:
     request |= {"token": "", "params": {}, "run": {"id": 0, "run_id": "practice", "run_type": "manual", "conf": {}}}
     ours, theirs = socket.socketpair()
     for _ in range(PRACTICE):
-        channel.write(ours, _packed(execute(dag, request, Requests(ours))))
+        channel.write(ours, _packed(execute(dag, request, Requests(ours.fileno()))))
         channel.recv(theirs)
     ours.close()
     theirs.close()
