@@ -48,6 +48,14 @@ async def test_a_migration_that_fails_leaves_nothing(database_url: str, monkeypa
     assert await migrate(database_url) == ["mended"]
 
 
+async def test_a_database_of_another_build(database_url: str) -> None:
+    await query(database_url, "update migration set digest = 'other' where number = 1")
+    assert "made by another build: its migration 0001_model is not this one's" in await check(database_url)
+    with pytest.raises(UnsupportedError, match="another build") as told:
+        await migrate(database_url)
+    assert "an empty database" in told.value.remedy
+
+
 async def test_somebody_elses_database(empty_database_url: str) -> None:
     await query(empty_database_url, "create table migration (version text)")
     assert "cannot be read" in await check(empty_database_url)
@@ -78,9 +86,9 @@ def test_an_address_is_shown_without_its_passwords() -> None:
 
 async def test_an_older_process_goes_on_unless_the_newer_schema_breaks_it(database_url: str) -> None:
     number = migrations.migrations()[-1].number
-    await query(database_url, f"insert into migration values ({number + 1}, 'later', false)")
+    await query(database_url, f"insert into migration values ({number + 1}, 'later', false, '')")
     assert await check(database_url) == ""
-    await query(database_url, f"insert into migration values ({number + 2}, 'breaking', true)")
+    await query(database_url, f"insert into migration values ({number + 2}, 'breaking', true, '')")
     assert f"needs version {number + 2}" in await check(database_url)
     with pytest.raises(UnsupportedError, match="upgrade Onceflow"):
         await wait_until_ready(database_url, seconds=0)

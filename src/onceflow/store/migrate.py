@@ -7,6 +7,7 @@ an older schema than that stops and says so. A breaking migration starts with th
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from onceflow.store.database import CONNECTING, OLDEST_SERVER, public_address, u
 FOLDER = Path(__file__).parent / "migrations"
 LOCK = 0x6F6E6365  # advisory lock: one migrator at a time
 LOCK_SECONDS = 60
+OTHER_BUILD = "use the build that made it, or an empty database (another --home, if it is the embedded one)"
 
 CREATE = (FOLDER / "bootstrap.sql").read_text(encoding="utf-8")
 
@@ -33,6 +35,11 @@ class Migration:
     @property
     def breaking(self) -> bool:
         return self.sql.startswith("-- breaking")
+
+    @property
+    def digest(self) -> str:
+        """Of its text: tells a database that was made from another text under the same number."""
+        return hashlib.blake2b(self.sql.encode(), digest_size=16).hexdigest()
 
 
 def migrations() -> list[Migration]:
@@ -55,6 +62,8 @@ async def migrate(url: str) -> list[str]:
         await connection.execute("select set_config('lock_timeout', $1, false)", f"{LOCK_SECONDS}s")
         await connection.execute("select pg_advisory_lock($1)", LOCK)
         await connection.execute(CREATE)
+        if foreign := await _made_otherwise(connection):
+            raise UnsupportedError(foreign, where=public_address(url), remedy=OTHER_BUILD)
         present = await connection.fetchval("select coalesce(max(number), 0) from migration")
         applied = []
         for migration in migrations():
@@ -62,10 +71,11 @@ async def migrate(url: str) -> list[str]:
                 async with connection.transaction(isolation="read_committed"):
                     await connection.execute(migration.sql)
                     await connection.execute(
-                        "insert into migration (number, name, breaking) values ($1, $2, $3)",
+                        "insert into migration (number, name, breaking, digest) values ($1, $2, $3, $4)",
                         migration.number,
                         migration.name,
                         migration.breaking,
+                        migration.digest,
                     )
                 applied.append(migration.name)
         return applied
@@ -94,11 +104,21 @@ async def check(url: str) -> str:
             return f"the database's schema is {row['present']}, this version needs {ours}: run `onceflow db migrate`"
         if ours < row["oldest"]:
             return f"the database's schema needs version {row['oldest']}, this one is {ours}: upgrade Onceflow"
-        return ""
+        foreign = await _made_otherwise(connection)
+        return f"{foreign}: {OTHER_BUILD}" if foreign else ""
     except asyncpg.PostgresError as error:
         return f"the schema cannot be read ({error}): use Onceflow's own database, and a role that may read it"
     finally:
         await connection.close()
+
+
+async def _made_otherwise(connection: Any) -> str:
+    """That a migration was applied with another text than it has here; "" if none was."""
+    known = {m.number: m for m in migrations()}
+    for number, digest in await connection.fetch("select number, digest from migration order by number"):
+        if number in known and known[number].digest != digest:
+            return f"the database was made by another build: its migration {known[number].name} is not this one's"
+    return ""
 
 
 async def wait_until_ready(url: str, seconds: float = 60.0) -> None:
