@@ -307,3 +307,75 @@ def test_a_schema_that_is_none_is_refused(schema: Any, words: str) -> None:
     with pytest.raises(DagError) as told:
         Asset("orders", schema=schema)
     assert words in told.value.message
+
+
+class Ordered(Plain):
+    ordered = True
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return f"{__name__}.Ordered", self.arguments
+
+
+class Redelivers(Plain):
+    redelivery_horizon = timedelta(days=7)
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return f"{__name__}.Redelivers", self.arguments
+
+
+def test_how_long_changes_are_kept_and_known() -> None:
+    specs = stored(
+        Asset("a", retention=timedelta(days=1), protection=timedelta(days=2)),
+        Asset("b"),
+        Asset("c", watchers=[AssetWatcher("w", Ordered())], protection="high-water"),
+    )
+    found = [(s.retention, s.protection, s.high_water) for s in specs.values()]
+    assert found == [(86_400, 172_800, False), (None, None, False), (None, None, True)]
+    for name in ("retention", "protection"):
+        for wrong in (5, "a day", timedelta(0), -timedelta(days=1)):
+            with pytest.raises(DagError, match=f"has the {name}") as refused:
+                Asset("a", **{name: wrong})  # type: ignore[arg-type]
+            assert "timedelta" in refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("declared", "words"),
+    [
+        (lambda: watched(Plain(), protection="high-water"), "says nothing of an order"),
+        (lambda: watched(Ordered(), protection="high-water", key="id"), "declares a key, too"),
+        (lambda: Asset("orders", protection="high-water"), "has 0 watchers"),
+        (
+            lambda: Asset("orders", protection="high-water", watchers=[AssetWatcher(n, Ordered()) for n in "vw"]),
+            "has 2 watchers",
+        ),
+    ],
+)
+def test_a_high_water_mark_needs_one_ordered_watcher(declared: Any, words: str) -> None:
+    with pytest.raises(DagError, match=words) as refused:
+        file_of(assets=[declared()])
+    assert "rising order" in refused.value.remedy
+
+
+def test_a_high_water_mark_allows_no_task_beside_its_watcher() -> None:
+    made = DAG("d", schedule=None)
+    with made:
+        EmptyOperator(task_id="t", outlets=[Asset("orders")])
+    with pytest.raises(DagError, match="has a task that makes its events"):
+        file_of(made, assets=[watched(Ordered(), protection="high-water")])
+
+
+@pytest.mark.parametrize(
+    ("rules", "warned"),
+    [
+        ({"protection": timedelta(days=3)}, True),
+        ({"protection": timedelta(days=3), "retention": timedelta(days=5)}, True),
+        ({"protection": timedelta(days=3), "retention": timedelta(days=8)}, False),
+        ({"protection": timedelta(days=7)}, False),
+        ({}, False),
+    ],
+)
+def test_a_source_that_may_tell_a_change_again_too_late(rules: dict[str, Any], warned: bool) -> None:
+    told = [w for w in file_of(assets=[watched(Redelivers(), key="id", **rules)]).warnings if "may tell" in w]
+    assert bool(told) == warned
+    if warned:
+        assert "7 days, 0:00:00 later" in told[0] and "'forever'" not in told[0]

@@ -43,7 +43,7 @@ async def test_answers_come_in_the_order_given(database: Database) -> None:
 
 
 async def test_the_same_key_seen_by_many_at_once(database: Database) -> None:
-    """One event; all others are witnesses of it and know its id."""
+    """dagster #9360, flyte #6577: one event; all others are its witnesses and know its id, before anything follows."""
     await declare(database, "a", dag("d", each("a")))
     answers = await together_all(*(record(database, change("a", "k", f'{{"n": {i // 4}}}')) for i in range(12)))
     assert Counter(r.status for [r] in answers) == {"stored": 1, "duplicate": 11}

@@ -51,12 +51,13 @@ class AssetSpec:
     retention: float | None = None
     protection: float | None = None
     schema: dict[str, Any] | None = None
+    high_water: bool = False
     outlet: bool = False
 
     @property
     def rules(self) -> Rules:
         """What is said here about the asset's changes."""
-        return Rules(self.key, self.retention, self.protection, self.schema)
+        return Rules(self.key, self.retention, self.protection, self.schema, self.high_water)
 
 
 # A condition over assets, as nested plain lists: ["asset", name] | ["and", [..]] | ["or", [..]]

@@ -8,6 +8,8 @@ from typing import Any
 
 from onceflow.model.key import Key
 
+HIGH_WATER = "high-water"
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -16,22 +18,26 @@ class Rules:
     retention:  seconds for which events are kept; None: as the setting says
     protection: seconds for which identities are kept at least, so that a change is known again; None: for ever
     schema:     the JSON Schema that payloads keep, or are quarantined; None: any will do
+    high_water: of pruned events only the highest message id of each source is kept: what is not above it is known
     """
 
     key: Key | None = None
     retention: float | None = None
     protection: float | None = None
     schema: Mapping[str, Any] | None = None
+    high_water: bool = False
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Rules:
         """The rules that `as_dict` wrote."""
         key = stored.get("key")
+        protection = stored.get("protection")
         return cls(
             key and Key(tuple(key.get("paths", ())), key.get("function", ""), key.get("file", "")),
             stored.get("retention"),
-            stored.get("protection"),
+            None if protection == HIGH_WATER else protection,
             stored.get("schema"),
+            protection == HIGH_WATER,
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -39,7 +45,7 @@ class Rules:
         values = {
             "key": self.key and _key(self.key),
             "retention": self.retention,
-            "protection": self.protection,
+            "protection": HIGH_WATER if self.high_water else self.protection,
             "schema": self.schema,
         }
         return {name: value for name, value in values.items() if value is not None}

@@ -61,6 +61,7 @@ def _with_rules(row: Row, retention: float | None) -> Row:
         "retention_seconds": own,
         "protection_seconds": rules.protection,
         "horizon_seconds": rules.horizon(retention),
+        "high_water": rules.high_water,
     }
 
 

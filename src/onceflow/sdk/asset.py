@@ -82,7 +82,8 @@ class Asset(AssetExpression):
     schema:     the JSON Schema (draft 2020-12) that payloads have to keep; an event whose payload breaks it
                 is stored, and quarantined until it is mended
     retention:  how long events are kept after they were made; None: as the setting `retention_days` says
-    protection: how long a change is known again at least, which may be longer than its event is kept; "forever", or
+    protection: how long a change is known again at least, which may be longer than its event is kept; "forever",
+                "high-water" (for ever at next to no cost, for one ordered watcher: see docs/identity.md), or
                 a timedelta: a change that is told again later than that may be a new event
     """
 
@@ -97,7 +98,7 @@ class Asset(AssetExpression):
         key: KeyArg | None = None,
         schema: Mapping[str, Any] | None = None,
         retention: timedelta | None = None,
-        protection: timedelta | Literal["forever"] = "forever",
+        protection: timedelta | Literal["forever", "high-water"] = "forever",
     ) -> None:
         self.where = here()
         self.name = _text(name or uri, "name", self.where)
@@ -113,9 +114,13 @@ class Asset(AssetExpression):
         self._check()
 
     def _check(self) -> None:
-        for name, value, other in (("retention", self.retention, None), ("protection", self.protection, "forever")):
-            if value != other and not (isinstance(value, timedelta) and value > timedelta(0)):
-                remedy = f"give a timedelta of more than nothing, or {other!r}"
+        named = (None, "forever", "high-water")
+        for name, value, others in (
+            ("retention", self.retention, named[:1]),
+            ("protection", self.protection, named[1:]),
+        ):
+            if value not in others and not (isinstance(value, timedelta) and value > timedelta(0)):
+                remedy = f"give a timedelta of more than nothing, or {' or '.join(map(repr, others))}"
                 raise DagError(f"asset {self.name!r} has the {name} {value!r}", where=self.where, remedy=remedy)
         if self.schema is not None:
             check_schema(self.schema, f"asset {self.name!r}", self.where)

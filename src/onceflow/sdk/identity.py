@@ -83,3 +83,36 @@ def told_too_late(asset: Asset, watcher: AssetWatcher) -> Iterator[str]:
             f"asset {asset.name!r} knows its changes for {known}, and the source of watcher {watcher.name!r} may tell "
             f'of one again {when}: it would be a new event (give a longer protection=, or "forever")'
         )
+
+
+HIGH_WATER = (
+    "a high-water mark knows changes by message ids that one trigger tells in rising order, and by nothing else"
+)
+
+
+def check_ordered(asset: Asset, watcher: AssetWatcher) -> None:
+    """Raise DagError for a watcher of a high-water asset whose trigger promises no order, or that has a key."""
+    if asset.protection != "high-water":
+        return
+    owner = f"asset {asset.name!r} with protection='high-water'"
+    if not type(watcher.trigger).ordered:
+        kind = type(watcher.trigger).__qualname__
+        message = f"{owner} has the watcher {watcher.name!r}, whose trigger {kind} says nothing of an order"
+        remedy = f"{HIGH_WATER}; if {kind} does so, give it `ordered = True`, else choose another protection"
+        raise DagError(message, where=watcher.where, remedy=remedy)
+    if watcher.declared_key is not None or asset.declared_key is not None:
+        remedy = f"{HIGH_WATER}; leave key= out, or choose another protection"
+        raise DagError(f"{owner} declares a key, too", where=watcher.where, remedy=remedy)
+
+
+def check_sole_entrance(specs: Iterable[AssetSpec]) -> None:
+    """Raise DagError for a high-water asset that has not one watcher, or has another entrance in this file."""
+    for spec in specs:
+        if not spec.high_water:
+            continue
+        found = [f"{len(spec.watchers)} watchers"] if len(spec.watchers) != 1 else []
+        found += ["a task that makes its events"] if spec.outlet else []
+        if found:
+            message = f"asset {spec.name!r} with protection='high-water' has {' and '.join(found)}"
+            remedy = f"{HIGH_WATER}: declare one watcher with the asset, or choose another protection"
+            raise DagError(message, where=spec.where, remedy=remedy)

@@ -15,12 +15,13 @@ from onceflow.model.dagspec import AssetSpec, DagSpec, FileSpec, TaskSpec, Watch
 from onceflow.model.errors import DagError, InputError
 from onceflow.model.key import Key
 from onceflow.model.limits import check_extra
+from onceflow.model.rules import HIGH_WATER
 from onceflow.model.serialize import dumps, encode
 from onceflow.model.upstream import Graph
 from onceflow.sdk import options as table
 from onceflow.sdk.asset import Asset, AssetExpression, AssetWatcher
 from onceflow.sdk.dag import DAG
-from onceflow.sdk.identity import has_identity, mark_outlets, told_too_late
+from onceflow.sdk.identity import check_ordered, check_sole_entrance, has_identity, mark_outlets, told_too_late
 from onceflow.sdk.operator import BaseOperator
 from onceflow.sdk.texts import check_texts
 
@@ -46,6 +47,7 @@ class Compiler:
         named = [asset for dag in dags for asset in assets_of(dag)]
         outlets = [outlet for dag in dags for task in dag.tasks for outlet in task.outlets]
         merged = mark_outlets(self.assets([*named, *assets]), outlets)
+        check_sole_entrance(merged)
         check_texts(specs, merged)
         return FileSpec(path, source_hash, specs, merged, tuple(dict.fromkeys(self.warnings)))
 
@@ -134,6 +136,7 @@ class Compiler:
             spec = self.watcher(watcher, asset)
             self._check_watchers(watchers.setdefault(spec.name, spec), spec, asset.name)
             self.warnings += [f"{spec.where}: {text}" for text in told_too_late(asset, watcher)]
+            check_ordered(asset, watcher)
         return AssetSpec(
             name=asset.name,
             uri="" if asset.uri == asset.name else asset.uri,
@@ -144,6 +147,7 @@ class Compiler:
             key=self._key(asset),
             retention=asset.retention.total_seconds() if asset.retention else None,
             protection=asset.protection.total_seconds() if isinstance(asset.protection, timedelta) else None,
+            high_water=asset.protection == HIGH_WATER,
             schema=self._schema(asset),
         )
 
@@ -237,6 +241,7 @@ class Compiler:
             key=one.key or two.key,
             retention=one.retention or two.retention,
             protection=one.protection or two.protection,
+            high_water=one.high_water or two.high_water,
             schema=one.schema or two.schema,
             extra=one.extra or two.extra,
             group=one.group if one.group != "asset" else two.group,

@@ -99,9 +99,12 @@ class BaseEventTrigger(BaseTrigger):
 
     redelivery_horizon: how long after a change its source may tell of it again, for those who choose how long changes
                         are protected; None: not known; timedelta.max: at any time
+    ordered:            every change has a message id with a whole number, and those of one source are told in rising
+                        order, gaps allowed; only such triggers may watch an asset with protection="high-water"
     """
 
     redelivery_horizon: ClassVar[timedelta | None] = None
+    ordered: ClassVar[bool] = False
     cursor: Any = None
     _report: Callable[[], None] | None = None
 

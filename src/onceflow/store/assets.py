@@ -9,7 +9,7 @@ from typing import Any
 
 from onceflow.model.change import Change, identified
 from onceflow.model.contract import flaw
-from onceflow.model.errors import NotFoundError
+from onceflow.model.errors import InputError, NotFoundError
 from onceflow.model.key import Key
 from onceflow.model.rules import Rules
 from onceflow.store.database import Database
@@ -38,17 +38,34 @@ async def find(database: Database, names: Sequence[str]) -> dict[str, AssetRef]:
     return found
 
 
-def by_rules(changes: Sequence[Change], assets: Mapping[str, AssetRef], watcher: Key | None = None) -> list[Change]:
+def by_rules(
+    changes: Sequence[Change], assets: Mapping[str, AssetRef], watcher: Key | None = None, *, watched: bool = False
+) -> list[Change]:
     """The changes with the keys that are declared for them, by their watcher or their asset, and with their flaws.
 
-    Raises InputError when a payload does not give the key that it should.
+    `watched`: a watcher tells of them. Raises InputError when a payload does not give the key that it should, and for a
+    change that an asset with a high-water mark could not know again.
     """
     found = []
     for change in changes:
         rules = assets[change.asset].rules
+        if rules.high_water:
+            _check_order(change, watched)
         known = identified(change, watcher, rules.key)
         found.append(known if rules.schema is None else replace(known, flaw=flaw(rules.schema, known.extra)))
     return found
+
+
+def _check_order(change: Change, watched: bool) -> None:
+    number = change.message is not None and isinstance(change.message.id, int) and abs(change.message.id) < 2**63
+    if watched and number and change.key is None:
+        return
+    told = "its watcher gives no MessageId with a whole number, or a key" if watched else "it has no other entrance"
+    raise InputError(
+        f"asset {change.asset!r} knows its changes by a high-water mark of its watcher's message ids, and {told}",
+        where=f"asset {change.asset!r} with protection='high-water'",
+        remedy="let the watcher tell of it, or choose another protection for the asset",
+    )
 
 
 def source_of(change: Change, source: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ class Recorded:
 
     `duplicate`: the event existed, this is a further witness. `repeated`: this very sighting was recorded before.
     `released`: a further witness, whose payload took the place of one that was quarantined, and let the event go on.
+    `event_id` is 0 for a duplicate that only a high-water mark knows.
     `key` is what the change was identified by; None if it was not by a key. `flaw`: why the payload is quarantined.
     """
 
@@ -84,7 +85,7 @@ async def record_if_owner(
     then nothing was written.
     """
     found = await assets.find(database, [c.asset for c in changes]) if changes else {}
-    changes = by_rules(changes, found, key)
+    changes = by_rules(changes, found, key, watched=True)
     rows = await database.fetch(
         "events/record_if_owner",
         *_arrays(changes, found, source),

@@ -162,7 +162,10 @@ async def _check_rules(
         stated = "; ".join(f"{name} {value}" for name, value in json.loads(found["other"]).items())
         message = f"asset {found['name']!r} has other rules in {other}: {stated}"
     else:
-        message = f"asset {found['name']!r} has a key function in one file, and here or in {other} changes without it"
+        message = (
+            f"asset {found['name']!r} has a key function or a high-water mark in one file, and here or in {other} "
+            "changes come in without it"
+        )
     remedy = "declare the asset in one module and import that object wherever its changes are made or watched"
     raise DagError(message, where=_place(assets, found["name"]), remedy=remedy, code=CONFLICT)
 

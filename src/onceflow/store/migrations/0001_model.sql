@@ -124,12 +124,14 @@ create table asset (
   seq bigint not null default 0,
   pruned bigint not null default 0,
   forgotten bigint not null default 0,
+  marked boolean not null default false,
   subscribers bigint[] not null default '{}'
 ) with (fillfactor = 50);
 comment on column asset.rules is 'what its declarations say of its changes: the key, how long events and identities are kept';
 comment on column asset.seq is 'number of events so far; the next event gets seq + 1, so order by seq is order of commit';
 comment on column asset.pruned is 'how many of its events went when they were old';
 comment on column asset.forgotten is 'how many of their identities went, too';
+comment on column asset.marked is 'some of those are known by a high-water mark';
 comment on column asset.subscribers is 'ids of the DAGs that get a delivery of each event, read from the locked row';
 create unique index asset_uri on asset (uri) where active and uri <> '';
 

@@ -55,10 +55,23 @@ begin
   return p_event;
 end $$;
 
+-- Which of these changes, by their number, are of events that were pruned and are known by a high-water mark.
+create function passed_high_water(p_asset bigint[], p_hash uuid[], p_source text[]) returns bigint[] language plpgsql as $$
+begin
+  return array(
+    select u.n from unnest(p_asset, p_hash, p_source) with ordinality as u (asset, hash, source, n)
+    join high_water h on h.asset_id = u.asset and h.source = u.source::json -> 'message' ->> 'source'
+      and h.epoch = coalesce(u.source::json -> 'message' ->> 'epoch', '')
+    where case when json_typeof(u.source::json -> 'message' -> 'id') = 'number'
+               then (u.source::json -> 'message' ->> 'id')::numeric <= h.mark else false end
+      and not exists (select 1 from change_key c where c.asset_id = u.asset and c.hash = u.hash));
+end $$;
+
 -- Records changes in one transaction: fence, cursor, identity, event, one pending delivery per subscriber.
 -- The arrays are parallel, one element per change. Returns one row per change, in the order given:
 --   status 'stored' (a new event), 'duplicate' (a witness of event_id), 'repeated' (this sighting was recorded before),
 --   'released' (a witness whose payload takes the place of a quarantined one).
+-- event_id is 0 for a duplicate that only a high-water mark knows.
 -- p_flaw: why a payload breaks the schema of its asset, null where it does not; null altogether if none does. The event is
 -- stored in its place all the same, and its deliveries are held.
 -- Raises OF001 when p_watcher is given and is no longer owned by p_owner with p_term, or was edited since it was claimed: an
@@ -69,7 +82,7 @@ create function record_events(
   p_watcher bigint default null, p_owner uuid default null, p_term bigint default null,
   p_cursor text default null, p_now timestamptz default null, p_batch bigint default null, p_flaw text[] default null
 ) returns table (n int, event_id bigint, status text) language plpgsql as $$
-declare now_ timestamptz; new_id bigint[]; winner bigint[]; released bigint[] := '{}';
+declare now_ timestamptz; new_id bigint[]; winner bigint[]; released bigint[] := '{}'; marked boolean; passed bigint[] := '{}';
 begin
   if p_watcher is not null then
     update watcher w
@@ -88,16 +101,20 @@ begin
     return;
   end if;
 
-  perform 1 from asset a where a.id = any (p_asset) order by a.id for no key update;
+  select bool_or(l.marked) from (
+    select a.marked from asset a where a.id = any (p_asset) order by a.id for no key update) l into marked;
+  if marked then
+    passed := passed_high_water(p_asset, p_hash, p_source);
+  end if;
   now_ := coalesce(p_now, clock_timestamp());
   new_id := array(select nextval('event_id_seq') from generate_subscripts(p_asset, 1));
   insert into change_key as c (asset_id, hash, event_id)
   select u.asset, u.hash, u.new_id from unnest(p_asset, p_hash, new_id) with ordinality as u (asset, hash, new_id, n)
-  order by u.n on conflict do nothing;
-  -- A loser finds the winner in a statement of its own.
+  where u.n <> all (passed) order by u.n on conflict do nothing;
+  -- A loser finds the winner in a statement of its own; one that a high-water mark knows has none any more.
   winner := array(
     select c.event_id from unnest(p_asset, p_hash) with ordinality as u (asset, hash, n)
-    join change_key c on c.asset_id = u.asset and c.hash = u.hash order by u.n);
+    left join change_key c on c.asset_id = u.asset and c.hash = u.hash order by u.n);
 
   with won as (
     select u.n, u.asset, u.new_id, row_number() over (partition by u.asset order by u.n) as rank
@@ -142,7 +159,7 @@ begin
     into released;
   end if;
   return query
-  select u.n::int, u.winner, case when u.new_id = u.winner then 'stored' when e.sighting = p_sighting[u.n] then 'repeated'
+  select u.n::int, coalesce(u.winner, 0), case when u.new_id = u.winner then 'stored' when e.sighting = p_sighting[u.n] then 'repeated'
                                   when u.winner = any (released) and (p_flaw is null or p_flaw[u.n] is null) then 'released'
                                   else 'duplicate' end
   from unnest(new_id, winner) with ordinality as u (new_id, winner, n) left join event e on e.id = u.winner order by u.n;

@@ -12,9 +12,19 @@ create table expiring_key (
 comment on table expiring_key is 'identities of pruned events that are kept for a while only; all others are kept for ever';
 create index expiring_key_at on expiring_key (expires_at);
 
+create table high_water (
+  asset_id bigint not null references asset,
+  source text not null,
+  epoch text not null,
+  mark bigint not null,
+  primary key (asset_id, source, epoch)
+);
+comment on table high_water is 'the highest message id of pruned events, in place of their identities: what is not above it is known';
+
 -- How long the identity of an asset's changes is kept at least; null = for ever.
 create function protection(p_rules jsonb) returns interval language sql immutable as $$
-  select make_interval(secs => (p_rules ->> 'protection')::double precision)
+  select make_interval(secs => case when jsonb_typeof(p_rules -> 'protection') = 'number'
+                                    then (p_rules ->> 'protection')::double precision end)
 $$;
 
 -- Prunes events of an asset that were created before p_before, in the order of their seq: those of which nothing is open,
@@ -73,6 +83,20 @@ begin
     if kept is not null then
       insert into expiring_key (asset_id, hash, expires_at)
       select p_asset, e.hash, e.created_at + kept from event e where e.id = any (going) on conflict do nothing;
+    end if;
+    if (select a.rules ->> 'protection' = 'high-water' from asset a where a.id = p_asset) then
+      insert into high_water as h (asset_id, source, epoch, mark)
+      select p_asset, e.source -> 'message' ->> 'source', coalesce(e.source -> 'message' ->> 'epoch', ''),
+             max(case when json_typeof(e.source -> 'message' -> 'id') = 'number' then (e.source -> 'message' ->> 'id')::bigint end)
+      from event e where e.id = any (going) and e.key is null and json_typeof(e.source -> 'message' -> 'id') = 'number'
+      group by 2, 3
+      on conflict (asset_id, source, epoch) do update set mark = greatest(h.mark, excluded.mark);
+      with gone as (
+        delete from change_key c using event e
+        where e.id = any (going) and e.key is null and json_typeof(e.source -> 'message' -> 'id') = 'number'
+          and c.asset_id = p_asset and c.hash = e.hash returning 1
+      )
+      update asset a set forgotten = a.forgotten + (select count(*) from gone), marked = true where a.id = p_asset;
     end if;
     -- Deliveries and runs refer to each other: all in one statement, at whose end it is checked.
     with deliveries as (
