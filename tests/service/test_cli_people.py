@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import asyncpg
 import httpx
@@ -213,9 +214,26 @@ def test_nothing_runs_here(tmp_path: Path) -> None:
 
 
 def test_the_database_does_not_answer(pg_server: EmbeddedPostgres) -> None:
-    for url in ("postgresql://nobody@127.0.0.1:1/x", with_database(pg_server.url, "missing")):
-        done = onceflow(url, "events", "list")
-        assert done.returncode == 3 and "does not answer" in done.stderr and "Traceback" not in done.stderr
+    done = onceflow("postgresql://nobody@127.0.0.1:1/x", "events", "list")
+    assert done.returncode == 3 and "does not answer" in done.stderr and "start it" in done.stderr
+
+
+async def test_the_database_lets_nobody_in(pg_server: EmbeddedPostgres, database_url: str) -> None:
+    """It answers, so it need not be started: the remedy is that of its answer."""
+    password = urlsplit(database_url).password
+    assert password
+    sql = await asyncpg.connect(pg_server.url)
+    await sql.execute(f"alter database {urlsplit(database_url).path[1:]} connection limit 0")
+    await sql.close()
+    for url, remedy in (
+        (database_url, "raise its max_connections"),
+        (with_database(database_url, "missing"), "create this database"),
+        (database_url.replace(password, "wrong"), "correct the password"),
+    ):
+        for command in (["events", "list"], ["db", "migrate"]):
+            done = await asyncio.to_thread(onceflow, url, *command)
+            assert done.returncode == 3 and "lets nobody in" in done.stderr, done.stderr
+            assert remedy in done.stderr and "Traceback" not in done.stderr, done.stderr
 
 
 def test_the_running_embedded_server_is_found(pg_server: EmbeddedPostgres, tmp_path: Path) -> None:

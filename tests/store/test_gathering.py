@@ -191,7 +191,7 @@ async def test_glance_finds_a_window_whose_time_has_come(database: Database) -> 
 
 
 async def rows_of_glance(database: Database) -> dict[str, bool]:
-    found = await database.fetchrow("server/glance", True)
+    found = await database.fetchrow("server/glance", True, 100)
     assert found is not None
     return dict(found)
 

@@ -100,7 +100,7 @@ def _renew(known: dict[str, Any]) -> tuple[Any, ...]:
 
 HOT = [
     Hot(
-        "server/glance", 1, 12, 60, ("delivery_unjudged", "task_unsettled", "dag_due", "run_queued"), lambda _: (True,)
+        "server/glance", 1, 12, 60, ("delivery_unjudged", "task_unsettled", "dag_due", "run_queued"), lambda _: (True, 100)
     ),
     Hot(
         *("deliveries/find_consumers", 3, 12, 300, ("delivery_unjudged", "dag_judge")),
@@ -150,14 +150,14 @@ HOT = [
         *("tasks/advance", 1, 30, 300, ("task_pkey", "run_pkey")),
         lambda k: (k["ended"][:1], ["success"], ["success"], k["ended"], [1], ["success"], None),
     ),
-    Hot("dags/claim_due", 0, 10, 30, ("dag_pkey",), lambda _: ([20, 30, 40], None)),
+    Hot("dags/claim_due", 0, 10, 30, ("dag_pkey",), lambda _: ([20, 30, 40], 100, None)),
     Hot(
         *("runs/create_timed", 2, 15, 150, ("dag_pkey", "run_slot")),
         lambda _: (OTHER, [20, 30], [SLOT, SLOT], None),
     ),
     Hot("runs/create_continuous", 1, 20, 150, ("dag_pkey", "run_running"), lambda k: (OTHER, [k["endless"]], None)),
-    Hot("dags/find_due", 0, 3, 10, ("dag_due",), lambda _: (100, None)),
-    Hot("dags/next_due", 1, 3, 10, ("dag_due",), lambda _: ()),
+    Hot("dags/find_due", 0, 3, 10, ("dag_due",), lambda _: (100, None, 100)),
+    Hot("dags/next_due", 1, 3, 10, ("dag_due",), lambda _: (100,)),
     Hot("watchers/claim", 5, 30, 200, ("watcher_free", "watcher_lease"), lambda _: (OTHER, 10, 60.0, True)),
     Hot("watchers/claim", 5, 30, 200, ("watcher_free",), lambda _: (OTHER, 10, 60.0, False)),
     Hot("watchers/renew", 3, 250, 200, ("watcher_pkey",), lambda _: (OWNER, [30, 60, 90], [1] * 3, [True] * 3, 60.0)),

@@ -116,7 +116,7 @@ async def test_a_slot_that_was_made_meanwhile_is_not_due(database_url: str) -> N
 
 async def claim_due(database: Database) -> list[Any]:
     async with database.transaction() as tx:
-        return await tx.fetch("dags/claim_due", [1], None)
+        return await tx.fetch("dags/claim_due", [1], 100, None)
 
 
 async def test_a_continuous_run_that_was_made_meanwhile_is_under_way(database_url: str) -> None:

@@ -282,6 +282,55 @@ async def test_slots_are_made_by_any_number_of_schedulers(database_url: str) -> 
         await healthy(database)
 
 
+async def test_a_long_past_becomes_runs_as_the_queue_drains(database_url: str) -> None:
+    """Minutes since 1900 are 66 million: of a catch-up only so many wait that the queue does not run dry."""
+    past = datetime(1900, 1, 1, tzinfo=UTC)
+    minutely = dag("long", CronSchedule("* * * * *"), start_date=past, catchup=True, max_active_runs=150)
+    queued = "select count(*) filter (where state = 'queued'), count(*) from run"
+    async with pool(database_url, size=8) as database:
+        await declare(database, minutely)
+        scheduler, done = Scheduler(database), asyncio.Event()
+        done.set()
+        services = [CreateTimedRuns(scheduler.role, Versions()) for _ in range(4)]
+        for turn in range(3):
+            await together_all(*(until_quiet(s.run_once, done, 2) for s in services))
+            [(waiting, made)] = await rows(database, queued)
+            assert timed.FULL <= waiting < 2 * timed.FULL
+            assert not await due_at_a_glance(database)
+            assert await timed.seconds_to_next(database) is None  # nobody looks again before the queue is shorter
+            for _ in range(2):  # what runs ends, what waited starts
+                work = await tasks.claim(database, WORKER, 200, 60.0)
+                assert len(work) == 150 or turn
+                await finish(database, WORKER, *(report(t) for t in work))
+                await scheduler.settle()
+            assert await due_at_a_glance(database)
+        slots = await rows(database, "select max(logical_date) - min(logical_date), count(*) from run")
+        assert slots == [(timedelta(minutes=made - 1), made)]
+        await healthy(database)
+
+
+async def test_a_full_queue_keeps_no_other_dag_waiting(database: Database) -> None:
+    hourly = IntervalSchedule(3600.0)
+    await declare(database, dag("full", hourly, start_date=NOON, file="f.py"), dag("free", hourly, start_date=NOON))
+    await rows(database, "update dag set next_slot_at = '2026-01-01'")
+    known = dict(await rows(database, "select dag_id, id from dag"))
+    await manual(database, "full", timed.FULL - 1)
+    assert sorted(await timed.find_due(database, 10)) == [1, 2]
+    await manual(database, "full")
+    assert await timed.find_due(database, 10) == [known["free"]]
+    assert await due_at_a_glance(database)
+    async with database.transaction() as tx:
+        assert [d.dag for d in await timed.claim_due(tx, [1, 2])] == [known["free"]]
+    seconds = await timed.seconds_to_next(database)
+    assert seconds is not None and seconds < 0
+
+
+async def due_at_a_glance(database: Database) -> bool:
+    found = await database.fetchrow("server/glance", False, timed.FULL)
+    assert found is not None
+    return found["dag"]
+
+
 async def test_a_continuous_dag_has_one_run_at_a_time(database_url: str) -> None:
     async with pool(database_url, size=10) as database:
         await declare(database, dag("c", ContinuousSchedule()), dag("e", ContinuousSchedule()), path="f.py")

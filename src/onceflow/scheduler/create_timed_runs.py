@@ -57,7 +57,7 @@ class CreateTimedRuns(Service):
         return bool(claimed)
 
     async def _seconds_to_next(self) -> float:
-        seconds = await self._role.database.fetchval("dags/next_due")
+        seconds = await timed.seconds_to_next(self._role.database)
         limit = SELDOM
         return limit if seconds is None else min(limit, max(0.001, seconds))
 

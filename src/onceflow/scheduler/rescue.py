@@ -7,6 +7,7 @@ from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
 from onceflow.store import processes, tasks
+from onceflow.store.timed import FULL
 
 log = get_logger("onceflow.scheduler")
 
@@ -26,7 +27,7 @@ class Glance(Service):
         self.poll = role.settings.poll_seconds
 
     async def run_once(self) -> bool:
-        row = await self._role.database.fetchrow("server/glance", self._role.may_take_over)
+        row = await self._role.database.fetchrow("server/glance", self._role.may_take_over, FULL)
         assert row is not None
         self._role.wakeups.wake(*[topic for topic, waiting in row.items() if waiting])
         return False

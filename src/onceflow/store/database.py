@@ -260,9 +260,21 @@ def public_address(url: str) -> str:
     return f"{scheme}{separator}{credentials.partition(':')[0]}{at}{host}"
 
 
+REFUSALS = {
+    "53300": "raise its max_connections, run fewer processes, or put a pooler in front of it (ONCEFLOW_DATABASE_POOLER)",
+    "28P01": "correct the password in ONCEFLOW_DATABASE_URL",
+    "28000": "correct the user in ONCEFLOW_DATABASE_URL, or let it in by the server's pg_hba.conf",
+    "3D000": "create this database, or correct ONCEFLOW_DATABASE_URL",
+    "57P03": "wait: it starts or stops",
+}
+"""What to do when the server answers and lets nobody in, by SQLSTATE."""
+
+
 def unreachable(url: str, error: BaseException) -> UnreachableError:
+    refused = REFUSALS.get(getattr(error, "sqlstate", None) or "")
+    what = "lets nobody in" if refused else "does not answer"
     return UnreachableError(
-        f"the database does not answer: {str(error) or 'no answer in time'}",
+        f"the database {what}: {str(error) or 'no answer in time'}",
         where=public_address(url),
-        remedy="start it, or correct ONCEFLOW_DATABASE_URL",
+        remedy=refused or "start it, or correct ONCEFLOW_DATABASE_URL",
     )

@@ -10,6 +10,10 @@ from uuid import UUID
 from onceflow.store.database import Connection, Database
 
 
+FULL = 100
+"""With so many runs in its queue a timed DAG gets no more: slots of a long past become runs as the queue drains."""
+
+
 @dataclass(frozen=True)
 class DueDag:
     """A locked DAG that is due. `now` is the database's clock."""
@@ -22,12 +26,18 @@ class DueDag:
 
 
 async def find_due(database: Database, limit: int, now: datetime | None = None) -> list[int]:
-    return [r["id"] for r in await database.fetch("dags/find_due", limit, now)]
+    """Ids of DAGs with a slot that has come, whose queue is not `FULL`."""
+    return [r["id"] for r in await database.fetch("dags/find_due", limit, now, FULL)]
+
+
+async def seconds_to_next(database: Database) -> float | None:
+    """Until the next slot of a DAG whose queue is not `FULL`; None if there is none."""
+    return await database.fetchval("dags/next_due", FULL)
 
 
 async def claim_due(tx: Connection, dags: Sequence[int], now: datetime | None = None) -> list[DueDag]:
     """Lock the DAGs that nobody else holds; those of them that are still due."""
-    rows = await tx.fetch("dags/claim_due", list(dags), now)
+    rows = await tx.fetch("dags/claim_due", list(dags), FULL, now)
     return [DueDag(r["dag"], r["version"], r["next_slot_at"], r["anchor_at"], r["now_at"]) for r in rows]
 
 

@@ -573,8 +573,9 @@ begin
   return query select unnest(expired);
 end $$;
 
--- Locks those of the timed DAGs that nobody else holds, then reads what is due in a later statement.
-create function claim_due_dags(p_dags bigint[], p_now timestamptz default null)
+-- Locks those of the timed DAGs that nobody else holds, then reads what is due in a later statement, but for DAGs with
+-- p_full runs in the queue.
+create function claim_due_dags(p_dags bigint[], p_full int, p_now timestamptz default null)
 returns table (dag bigint, version bigint, next_slot_at timestamptz, anchor_at timestamptz, now_at timestamptz)
 language plpgsql as $$
 declare locked bigint[]; now_ timestamptz := coalesce(p_now, clock_timestamp());
@@ -582,7 +583,9 @@ begin
   locked := array(select d.id from dag d where d.id = any (p_dags) order by d.id for no key update skip locked);
   return query
   select d.id, d.version_id, d.next_slot_at, d.anchor_at, now_ from dag d
-  where d.id = any (locked) and d.active and not d.paused and d.next_slot_at <= now_ order by d.id;
+  where d.id = any (locked) and d.active and not d.paused and d.next_slot_at <= now_
+    and not exists (select 1 from run r where r.dag_id = d.id and r.state = 'queued' offset p_full - 1)
+  order by d.id;
 end $$;
 
 -- Locks those of the continuous DAGs that nobody else holds and that have no run under way, and starts the next one.
