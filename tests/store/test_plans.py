@@ -100,7 +100,8 @@ def _renew(known: dict[str, Any]) -> tuple[Any, ...]:
 
 HOT = [
     Hot(
-        "server/glance", 1, 12, 60, ("delivery_unjudged", "task_unsettled", "dag_due", "run_queued"), lambda _: (True, 100)
+        *("server/glance", 1, 12, 60, ("delivery_unjudged", "task_unsettled", "dag_due", "run_queued")),
+        lambda _: (True, 100),
     ),
     Hot(
         *("deliveries/find_consumers", 3, 12, 300, ("delivery_unjudged", "dag_judge")),

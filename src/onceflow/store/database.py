@@ -261,7 +261,7 @@ def public_address(url: str) -> str:
 
 
 REFUSALS = {
-    "53300": "raise its max_connections, run fewer processes, or put a pooler in front of it (ONCEFLOW_DATABASE_POOLER)",
+    "53300": "raise its max_connections, run fewer processes, or put a pooler in between (ONCEFLOW_DATABASE_POOLER)",
     "28P01": "correct the password in ONCEFLOW_DATABASE_URL",
     "28000": "correct the user in ONCEFLOW_DATABASE_URL, or let it in by the server's pg_hba.conf",
     "3D000": "create this database, or correct ONCEFLOW_DATABASE_URL",

@@ -9,7 +9,6 @@ from uuid import UUID
 
 from onceflow.store.database import Connection, Database
 
-
 FULL = 100
 """With so many runs in its queue a timed DAG gets no more: slots of a long past become runs as the queue drains."""
 
