@@ -184,7 +184,7 @@ async def test_an_entrance_without_the_key_function_is_refused(database: Databas
     declared = {"function": orders(BY_CODE), "outlet": orders(None, outlet=True)}
     await declare(database, declared.pop(first), path=f"{first}.py")
     [(other, spec)] = declared.items()
-    with pytest.raises(DagError, match=f"key function in one file, and here or in {first}.py"):
+    with pytest.raises(DagError, match=f"in one file, and here or in {first}.py"):
         await declare(database, spec, path=f"{other}.py")
 
 
