@@ -139,7 +139,7 @@ HOT = [
     Hot("tasks/claim", 0, 5, 40, ("task_queued",), lambda _: (OTHER, 8, "elsewhere", ["default"], 60.0, None)),
     Hot("tasks/rescue", 0, 5, 40, ("task_lease",), lambda _: (500, 3, True, None)),
     Hot("tasks/renew", 5, 15, 200, ("task_pkey",), _renew),
-    Hot("tasks/finish_if_attempt", 5, 75, 1000, ("task_pkey", "attempt_pkey"), _finish),
+    Hot("tasks/finish_if_attempt", 5, 90, 1000, ("task_pkey", "attempt_pkey"), _finish),
     Hot(
         *("runs/start", 1, 20, 400, ("run_pkey",)),
         lambda k: (
@@ -184,7 +184,7 @@ HOT = [
         "pruning/events", 1, 6000, 12000, ("event_asset_id_seq_key", "delivery_run"), lambda _: (1, 31000, -3600.0, 100)
     ),
     Hot("pruning/events", 1, 300, 900, ("event_asset_id_seq_key",), lambda _: (1, 0, 3600.0, 100)),
-    Hot("pruning/runs", 1, 900, 2500, ("run_ended",), lambda _: (-3600.0, 100)),
+    Hot("pruning/runs", 1, 900, 2700, ("run_ended",), lambda _: (-3600.0, 100)),
     Hot("pruning/keys", 1, 3, 10, ("expiring_key_at",), lambda _: (100,)),
     Hot("pruning/judgements", 1, 3, 10, (), lambda _: (0.0, 100)),
     Hot("pruning/requests", 1, 3, 10, (), lambda _: (0.0, 100)),

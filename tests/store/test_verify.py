@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from onceflow.queries.verify import checks, verify
+from onceflow.store import lanes
 from onceflow.store.database import Database
+from onceflow.store.lanes import Choice
 from people import World
 
 ORDERS = ["asset", "orders"]
@@ -29,6 +31,9 @@ async def world(database: Database) -> AsyncIterator[World]:
     await world.judge("join")
     await world.emit("prices")
     await world.judge("join")
+    [original] = [r["run_id"] for r in await world.sql.fetch("select run_id from run where id = $1", first)]
+    await lanes.rerun(world.database, "report", original, by={"kind": "cli", "user": "anna"})
+    await lanes.replay(world.database, "report", Choice(["orders"]), by={"kind": "cli", "user": "anna"})
     yield world
     await world.close()
 
@@ -37,7 +42,7 @@ async def test_healthy(world: World) -> None:
     result = await verify(world.database)
     assert result["violations"] == []
     assert result["ok"]
-    assert (result["events"], result["deliveries"], result["runs"]) == (4, 7, 4)
+    assert (result["events"], result["deliveries"], result["runs"]) == (4, 7, 8)
     assert result["by_disposition"] == {"started": 4, "joined": 3}
 
 
@@ -119,6 +124,20 @@ FAULTS: dict[str, list[str]] = {
     "success_without_outcome": ["update attempt set outcome = 'failed' where outcome = 'success'"],
     "run_finished_too_early": ["update run set state = 'success', finished_at = now() where state = 'running'"],
     "run_finished_unnoticed": ["update run set state = 'running', finished_at = null where state = 'success'"],
+    "lane_without_person": ["update run set intervention_id = null where run_type = 'rerun'"],
+    "member_of_wrong_run": [
+        "insert into run_member (run_id, event_id) "
+        "select id, start_event from run where run_type = 'asset_triggered' limit 1"
+    ],
+    "replay_without_event": [
+        "delete from run_member m using run r where r.id = m.run_id and r.run_type = 'replay'",
+    ],
+    "rerun_of_other_events": [
+        "insert into run_member (run_id, event_id) select id, 4 from run where run_type = 'rerun'",
+    ],
+    "cause_left_out": [
+        "insert into cause (event_id, run_id, rounds) select 1, id, '{}' from run where run_type = 'rerun'",
+    ],
     "task_before_its_run": ["update run set state = 'queued', started_at = null where state = 'running'"],
 }
 

@@ -39,6 +39,59 @@ class CreateAssetEvent(Request):
     extra: Any = None
 
 
+Downstream = Literal["emit", "hold", "tag"]
+
+
+class Rerun(Request):
+    """`downstream`: what becomes of the events that the run makes; `reason` is kept for the record."""
+
+    reason: str | None = None
+    downstream: Downstream = "emit"
+
+
+class Replay(Rerun):
+    """The events of these assets (names or URIs), recorded between two times (inclusive), or with these ids.
+
+    `rehearse` only says which runs it would make.
+    """
+
+    assets: list[str] | None = None
+    since: str | None = None
+    until: str | None = None
+    events: list[int] | None = None
+    rehearse: bool = False
+
+
+class Settle(Request):
+    """Only deliveries of these events, or of this asset (name or URI)."""
+
+    events: list[int] | None = None
+    asset: str | None = None
+    reason: str | None = None
+
+
+class ReplayRun(BaseModel):
+    dag_run_id: str | None
+    events: list[int]
+
+
+class FilteredEvent(BaseModel):
+    event_id: int
+    reason: str
+
+
+class Replayed(BaseModel):
+    """`dag_run_id` is null in a rehearsal; `filtered`: events that the DAG's filters do not accept."""
+
+    runs: list[ReplayRun]
+    filtered: list[FilteredEvent]
+
+
+class SettledDeliveries(BaseModel):
+    dag_id: str
+    deliveries: int
+
+
 class Tag(BaseModel):
     name: str
     dag_id: str
@@ -84,6 +137,9 @@ class DagRun(BaseModel):
     conf: dict[str, Any]
     triggered_by: str
     note: str | None
+    of_run: str | None
+    reason: str | None
+    downstream: str
     events: list[int]
     version: int | None
 

@@ -48,6 +48,9 @@ def dag_run(row: Row) -> dict[str, Any]:
         "conf": row["conf"] or {},
         "triggered_by": "asset" if asset_triggered else TRIGGERED_BY.get(row["created_by"].get("kind"), "operator"),
         "note": row["end_reason"],
+        "of_run": row["of_run"],
+        "reason": row["reason"],
+        "downstream": row["downstream"],
         "events": row["events"],
         "version": row["version"],
     }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onceflow.cli.options import JsonValue, Moment
+from onceflow.cli.options import JsonValue, Moment, reason_option
 from onceflow.cli.output import Column, output_option, print_json, print_json_list, show, table, when
 from onceflow.cli.session import connected, run, wake, who
 from onceflow.queries.dags import DagFilter, list_dags, no_such_dag, show_dag, stream_errors
@@ -140,9 +140,6 @@ def _switch(dag_id: str, change: Callable[[Database], Awaitable[Any]], output: s
             click.echo("note: no DAG file defines it any more", err=True)
 
     run(work())
-
-
-reason_option = click.option("--reason", metavar="TEXT", help="Why, for the record; `onceflow why event` shows it.")
 
 
 @dags.command("pause")

@@ -11,6 +11,7 @@ import click
 
 from onceflow.cli.options import JsonValue, Moment
 from onceflow.cli.output import Column, limit_option, output_option, print_json, printable, show_newest, table, when
+from onceflow.cli.replay import discard_command, release_command, replay_command
 from onceflow.cli.session import connected, run, wake, who
 from onceflow.queries.events import EventFilter, show_event, stream_events
 from onceflow.queries.explain import seconds_text, source_text
@@ -21,6 +22,10 @@ from onceflow.store.quarantine import release
 @click.group()
 def events() -> None:
     """Events: the recorded changes of assets, and what became of them."""
+
+
+for command in (replay_command, discard_command, release_command):
+    events.add_command(command)
 
 
 def _deliveries(row: Row) -> str:
@@ -55,6 +60,7 @@ COLUMNS = (
     help="Only events with such a delivery (open: pending or held).",
 )
 @click.option("--quarantined", is_flag=True, help="Only events whose payload breaks their asset's schema.")
+@click.option("--held", "disposition", flag_value="held", help="The same as --disposition held.")
 @click.option("--since", type=Moment(), help="Created at this time or later.")
 @click.option("--until", type=Moment(), help="Created at this time or earlier.")
 @limit_option

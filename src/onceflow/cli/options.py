@@ -48,3 +48,13 @@ class JsonValue(click.ParamType):
 
 def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
+
+
+reason_option = click.option("--reason", metavar="TEXT", help="Why, for the record; `onceflow why` shows it.")
+downstream_option = click.option(
+    "--downstream",
+    type=click.Choice(["emit", "hold", "tag"]),
+    default="emit",
+    help="What becomes of the events that the run makes: as of any run (emit), held for their consumers (hold), "
+    "or with the lane in their source (tag).",
+)

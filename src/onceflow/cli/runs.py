@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
 
-from onceflow.cli.options import Moment
+from onceflow.cli.options import Moment, downstream_option, reason_option
 from onceflow.cli.output import Column, limit_option, output_option, print_json, show_newest, table, when
-from onceflow.cli.session import connected, run
+from onceflow.cli.session import connected, run, wake, who
 from onceflow.queries.rows import collect
-from onceflow.queries.runs import RunFilter, show_run, stream_runs
+from onceflow.queries.runs import RunFilter, not_rerun, show_run, stream_runs
 from onceflow.queries.tasks import list_attempts, stream_tasks
+
+if TYPE_CHECKING:
+    from onceflow.model.replay import Downstream
 
 
 @click.group()
 def runs() -> None:
     """Runs of DAGs."""
+
+
+RUN_TYPES = ["asset_triggered", "scheduled", "manual", "rerun", "replay"]
 
 
 def _error(error: dict[str, str]) -> str:
@@ -30,7 +37,7 @@ COLUMNS = (
     Column("CREATED (UTC)", when("created_at")),
     Column("STARTED", when("started_at")),
     Column("FINISHED", when("finished_at")),
-    Column("EVENTS", lambda row: len(row["events"]) if row["run_type"] == "asset_triggered" else ""),
+    Column("EVENTS", lambda row: len(row["events"]) if row["events"] or row["run_type"] == "asset_triggered" else ""),
 )
 TASK_COLUMNS = (
     Column("TASK", lambda row: row["task_id"] + (f"[{row['map_index']}]" if row["map_index"] >= 0 else "")),
@@ -46,9 +53,7 @@ TASK_COLUMNS = (
 @runs.command("list")
 @click.argument("dag_id", required=False)
 @click.option("--state", type=click.Choice(["queued", "running", "success", "failed"]), help="Only this state.")
-@click.option(
-    "--type", "run_type", type=click.Choice(["asset_triggered", "scheduled", "manual"]), help="Only this type."
-)
+@click.option("--type", "run_type", type=click.Choice(RUN_TYPES), help="Only this type.")
 @click.option("--since", type=Moment(), help="Created at this time or later.")
 @click.option("--until", type=Moment(), help="Created at this time or earlier.")
 @limit_option
@@ -99,7 +104,40 @@ def show_command(dag_id: str, run_id: str, output: str) -> None:
             click.echo(f"ended because: {shown['end_reason']}")
         if shown["conf"]:
             click.echo(f"conf: {shown['conf']}")
+        if shown["of_run"]:
+            click.echo(f"again: {shown['of_run']}")
+        if shown["reason"]:
+            click.echo(f"reason: {shown['reason']}")
+        if shown["downstream"] != "emit":
+            click.echo(f"events that it makes: {shown['downstream']}")
         click.echo("")
         table(tasks, TASK_COLUMNS, "no tasks yet: they are made when the run starts")
+
+    run(work())
+
+
+@runs.command("rerun")
+@click.argument("dag_id")
+@click.argument("run_id")
+@downstream_option
+@reason_option
+@output_option
+def rerun_command(dag_id: str, run_id: str, downstream: Downstream, reason: str | None, output: str) -> None:
+    """Run a run again: with exactly its events, its configuration and logical date, and the DAG's present code."""
+    from onceflow.store.lanes import rerun
+
+    async def work() -> None:
+        async with connected() as database:
+            made = await rerun(database, dag_id, run_id, by=who(), reason=reason, downstream=downstream)
+            if made is None:
+                raise await not_rerun(database, dag_id, run_id)
+            await wake(database, "run", "dag")
+            shown = await show_run(database, dag_id, made.run_id)
+        if output == "json":
+            print_json(shown)
+            return
+        click.echo(made.run_id)
+        if made.paused:
+            click.echo(f"the DAG is paused: the run stays queued until `onceflow dags unpause {dag_id}`", err=True)
 
     run(work())

@@ -67,6 +67,8 @@ def event_command(event_id: int, output: str) -> None:
         _line(1, f"seen again {sighting_text(witness)}")
     for delivery in told["deliveries"]:
         _line(1, f"DAG {delivery['dag_id']}: {delivery['because']}")
+    for beside in told["runs_beside"]:
+        _line(1, f"DAG {beside['dag_id']}, beside: {beside['because']}")
 
 
 @click.command("why-not")

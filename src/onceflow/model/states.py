@@ -36,6 +36,8 @@ class RunType(StrEnum):
     ASSET_TRIGGERED = "asset_triggered"
     SCHEDULED = "scheduled"
     MANUAL = "manual"
+    RERUN = "rerun"
+    REPLAY = "replay"
 
 
 class TaskState(StrEnum):

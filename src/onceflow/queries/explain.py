@@ -13,6 +13,16 @@ HELD = {
     "inactive": "held because no DAG file defines this DAG any more; it is judged when the DAG returns",
     "quarantine": "held in quarantine, as its payload breaks the asset's schema; `onceflow events fix` lets it go on",
     "unscheduled": "held because the DAG's schedule does not name this asset any more; judged when it does again",
+    "loop": "held as an event loop: its causes have max_rounds runs of this DAG already; "
+    "`onceflow events release --dag {dag_id}` lets it through",
+    "rerun": "held because the rerun that made it was told to (--downstream hold); "
+    "`onceflow events release --dag {dag_id}` lets it through",
+    "replay": "held because the replay that made it was told to (--downstream hold); "
+    "`onceflow events release --dag {dag_id}` lets it through",
+}
+DOWNSTREAM = {
+    "hold": "the events that it makes are held for their consumers",
+    "tag": "the events that it makes are tagged: their source names the lane",
 }
 
 
@@ -51,12 +61,13 @@ def decision_lines(explanation: Row | None) -> list[str]:
         return []
     tree = explanation["condition"]
     absent = f", without {', '.join(missing(tree))}" if missing(tree) else ""
+    found = "chosen" if "chosen" in explanation else "pending"
     lines = [
         f"condition {condition_text(tree)} was met, by {', '.join(present(tree))}{absent}",
         f"policy {explanation['policy']}: {POLICIES.get(explanation['policy'], 'as named')}",
-        f"pending then: {_counts(explanation.get('pending', {}))}",
+        f"{found} then: {_counts(explanation.get(found, {}))}",
     ]
-    lines += [f"filter on {asset}: {wanted}, which they passed" for asset, wanted in _filters(explanation)]
+    lines += [f"filter on {asset}: {wanted}, which they passed" for asset, wanted in _filters(explanation, found)]
     if window := explanation.get("window"):
         lines.append(f"window: {window_text(window)}")
     if resumed := explanation.get("resumed"):
@@ -79,9 +90,32 @@ def window_text(window: Row) -> str:
 
 def intervention_text(made: Row) -> str:
     """What a person did to a DAG: who, what, when, why. `made` has `by`, `pending`, `at`, `reason`."""
-    did = f"resumed it with --pending {made['pending']}" if made["pending"] else "paused it"
-    why = f", because: {made['reason']}" if made["reason"] else ""
-    return f"{origin(made['by'])} {did} at {made['at']}{why}"
+    match made["kind"]:
+        case "unpause":
+            did = f"resumed it with --pending {made['pending']}"
+        case "pause":
+            did = "paused it"
+        case "release":
+            did = "released it" if made["pending"] == "each" else f"released it ({made['pending']})"
+        case kind:
+            did = f"{kind}ed it"
+    return f"{origin(made['by'])} {did} at {made['at']}{because(made['reason'])}"
+
+
+def because(reason: str | None) -> str:
+    """A person's reason, to be put behind what the person did."""
+    return f", because: {reason}" if reason else ""
+
+
+def lane_text(made: Row) -> str:
+    """What a run in a lane of people is. `made` is its intervention."""
+    details = made["details"]
+    if made["kind"] == "rerun":
+        return f"run {details['run_id']} again, with exactly its events{because(made['reason'])}"
+    parts = [f"of {', '.join(details['assets'])}"] if "assets" in details else []
+    parts += [f"{word} {details[name]}" for name, word in (("since", "from"), ("until", "to")) if name in details]
+    parts += [f"{len(details['events'])} by id"] if "events" in details else []
+    return f"a replay of chosen events ({', '.join(parts)}){because(made['reason'])}"
 
 
 def origin(created_by: Row) -> str:
@@ -227,9 +261,9 @@ def queued_text(row: Row) -> str:
     return f"{row['before']} wait before it; a scheduler starts it as soon as it can"
 
 
-def _filters(explanation: Row) -> list[tuple[str, str]]:
-    """The filters of those assets of which something was pending."""
-    return [(a, f) for a, f in explanation.get("filters", {}).items() if a in explanation.get("pending", {})]
+def _filters(explanation: Row, found: str) -> list[tuple[str, str]]:
+    """The filters of those assets of which something was pending, or chosen."""
+    return [(a, f) for a, f in explanation.get("filters", {}).items() if a in explanation.get(found, {})]
 
 
 def _counts(counts: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from onceflow.model.errors import NotFoundError
+from onceflow.model.errors import ConflictError, NotFoundError, OnceflowError
 from onceflow.queries.rows import Page, Row, Rows, page, stream
 from onceflow.store.database import Database
 
@@ -49,3 +49,13 @@ async def show_run(database: Database, dag_id: str, run_id: str) -> Row:
             f"DAG {dag_id!r} has no run {run_id!r}", remedy=f"`onceflow runs list {dag_id}` lists its runs"
         )
     return found.rows[0]
+
+
+async def not_rerun(database: Database, dag_id: str, run_id: str) -> OnceflowError:
+    """The error for a run that cannot be run again. Raises NotFoundError if there is none."""
+    await show_run(database, dag_id, run_id)
+    return ConflictError(
+        f"no DAG file defines {dag_id!r} any more, so its runs cannot be run again",
+        where="dag",
+        remedy="bring the file back; `onceflow dags errors` lists files that cannot be read",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from onceflow.model.errors import NotFoundError
@@ -39,8 +40,10 @@ async def why_run(database: Database, dag_id: str, run_id: str) -> dict[str, Any
 
 
 def _run_sentences(run: Row, decided: Row, events: list[Row]) -> list[str]:
-    sentences = [_beginning(run, events)]
+    sentences = [_beginning(run, decided, events)]
     sentences += explain.decision_lines(decided["explanation"])
+    if run["downstream"] in explain.DOWNSTREAM:
+        sentences.append(explain.DOWNSTREAM[run["downstream"]])
     if run["state"] == "queued":
         sentences.append(f"it is queued: {explain.queued_text(decided)}")
     elif run["end_reason"]:
@@ -48,10 +51,12 @@ def _run_sentences(run: Row, decided: Row, events: list[Row]) -> list[str]:
     return sentences
 
 
-def _beginning(run: Row, events: list[Row]) -> str:
+def _beginning(run: Row, decided: Row, events: list[Row]) -> str:
     maker = f"made at {run['created_at']} by {explain.origin(run['created_by'])}"
     if run["run_type"] == "scheduled":
         return f"{maker} for the slot {run['logical_date']} of its schedule"
+    if decided["intervention_made"] is not None:
+        return f"{maker}: {explain.lane_text(decided['intervention_made'])}"
     starter = next((e for e in events if e["disposition"] == "started"), None)
     if starter is None:
         return maker
@@ -73,12 +78,30 @@ async def why_event(database: Database, event_id: int) -> dict[str, Any]:
     witnesses = [plain(r) for r in await database.fetch("events/witnesses", event_id, SIGHTINGS)]
     schedulers = (await health(database))["scheduler"]["live"]
     deliveries = [plain(r) for r in await database.fetch("deliveries/of_event", event_id)]
+    beside = [plain(r) for r in await database.fetch("events/runs_beside", event_id)]
+    rounds = await database.fetchval("events/cause", event_id)
     return {
         "event": event,
-        "because": _event_sentences(event, witnesses, deliveries),
+        "because": _event_sentences(event, witnesses, deliveries) + _causes(json.loads(rounds)),
         "witnesses": witnesses,
         "deliveries": [d | {"because": explain.delivery_text(d, schedulers)} for d in deliveries],
+        "runs_beside": [r | {"because": _beside(r)} for r in beside],
     }
+
+
+def _causes(rounds: dict[str, str]) -> list[str]:
+    """Through which DAGs the change has come; one that stands there more than once has gone round."""
+    if not rounds:
+        return []
+    return [
+        "the change has come through " + ", ".join(f"{n} runs of {d}" if n != "1" else d for d, n in rounds.items())
+    ]
+
+
+def _beside(run: Row) -> str:
+    """A run that a person made of the event, beside its deliveries."""
+    who = f"made at {run['created_at']} by {explain.origin(run['created_by'])}{explain.because(run['reason'])}"
+    return f"{run['run_type']} {run['run_id']}, which is {run['run_state']}, {who}"
 
 
 def _event_sentences(event: Row, witnesses: list[Row], deliveries: list[Row]) -> list[str]:

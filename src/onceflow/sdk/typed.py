@@ -126,6 +126,7 @@ class DagOptions(TypedDict, total=False):
     catchup: bool
     max_active_runs: int
     max_active_tasks: int
+    max_rounds: int
     dagrun_timeout: Seconds | None
     description: str | None
     doc_md: str | None

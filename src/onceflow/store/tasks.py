@@ -17,6 +17,7 @@ from onceflow.model.states import LOST_LIMIT, Outcome, RunState, TaskState
 from onceflow.store.database import Connection, Database
 
 RUNS_PER_BATCH = 100
+RUN_FIELDS = ("run_name", "run_type", "logical_date", "conf", "created_at", "started_at", "downstream")
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ async def claim(
         ClaimedTask(
             r["id"], r["run_id"], r["task_id"], r["map_index"], r["attempt"], r["token"], r["failures"],
             r["version_id"], r["source_hash"], r["dag_id"],
-            {k: r[k] for k in ("run_name", "run_type", "logical_date", "conf", "created_at", "started_at")},
+            {k: r[k] for k in RUN_FIELDS},
         )
         for r in rows
     ]  # fmt: skip

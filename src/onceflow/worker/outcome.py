@@ -119,7 +119,8 @@ def _change(task: ClaimedTask, index: int, event: Mapping[str, Any]) -> Change:
 
 
 def _source(task: ClaimedTask) -> dict[str, Any]:
-    return {
+    lane = {"lane": task.run_fields["run_type"]} if task.run_fields.get("downstream") == "tag" else {}
+    return lane | {
         "kind": "task",
         "dag_id": task.dag_id,
         "run_id": task.run_fields["run_name"],

@@ -17,6 +17,8 @@ from onceflow.queries.events import EventFilter, list_events, show_event
 from onceflow.store.database import Database
 from onceflow.store.emit import change, emit
 
+Disposition = Literal["open", "pending", "held", "started", "joined", "filtered", "superseded", "discarded"]
+
 router = APIRouter(prefix="/api/v2/assets", tags=["Asset"])
 
 
@@ -41,16 +43,23 @@ async def get_asset_events(
     key: str | None = None,
     source_dag_id: str | None = None,
     source_task_id: str | None = None,
+    consumer: str | None = None,
+    disposition: Disposition | None = None,
     timestamp_gte: str | None = None,
     timestamp_lte: str | None = None,
     order_by: Literal["id", "-id", "timestamp", "-timestamp"] = "id",
 ) -> Answer:
-    """Events in the order of their commit within each asset, or newest first; `name` may be a URI."""
+    """Events in the order of their commit within each asset, or newest first; `name` may be a URI.
+
+    `consumer`: only events delivered to this DAG; `disposition`: only those that stand so ("open": pending or held).
+    """
     chosen = EventFilter(
         asset=name if asset_id is None else await asset_name(shared.reads, asset_id),
         key=key,
         source_dag=source_dag_id,
         source_task=source_task_id,
+        consumer=consumer,
+        disposition=disposition,
         since=moment(timestamp_gte, "timestamp_gte"),
         until=moment(timestamp_lte, "timestamp_lte"),
     )

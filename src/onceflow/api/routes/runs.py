@@ -28,7 +28,7 @@ async def get_dag_runs(
     limit: Limit = 50,
     offset: Offset = 0,
     state: Literal["queued", "running", "success", "failed"] | None = None,
-    run_type: Literal["asset_triggered", "scheduled", "manual"] | None = None,
+    run_type: Literal["asset_triggered", "scheduled", "manual", "rerun", "replay"] | None = None,
     queued_at_gte: str | None = None,
     queued_at_lte: str | None = None,
     order_by: Literal["id", "-id", "queued_at", "-queued_at"] = "id",

@@ -4,7 +4,8 @@
 -- kind; always FOR NO KEY UPDATE. Recording an event locks no consumer, so delivery has no foreign key to dag.
 
 create type run_state as enum ('queued', 'running', 'success', 'failed');
-create type run_type as enum ('asset_triggered', 'scheduled', 'manual');
+create type run_type as enum ('asset_triggered', 'scheduled', 'manual', 'rerun', 'replay');
+comment on type run_type is 'manual, rerun and replay are made by people; the last two are lanes of their own, and touch no delivery';
 create type task_state as enum ('waiting', 'ready', 'queued', 'running', 'up_for_retry',
                                 'success', 'failed', 'skipped', 'upstream_failed', 'removed');
 create type outcome as enum ('success', 'failed', 'skipped', 'timed_out', 'killed', 'crashed', 'stopped', 'lost');
@@ -61,6 +62,7 @@ create table dag (
   paused boolean not null,
   schedule_kind text not null,
   max_active_runs int not null check (max_active_runs > 0),
+  max_rounds int not null default 5 check (max_rounds >= 0),
   created_at timestamptz not null default clock_timestamp(),
   anchor_at timestamptz,
   next_slot_at timestamptz,
@@ -72,6 +74,7 @@ create table dag (
   pause_id bigint,
   join_id bigint
 );
+comment on column dag.max_rounds is 'how many of its runs may be in the causes of an event that it gets; 0 = any number';
 comment on column dag.source_hash is 'the file''s bytes that new runs pin; a change of code alone makes no version';
 comment on column dag.ordinal is 'the last ordinal given to a run of this DAG, under this row''s lock';
 comment on column dag.pruned_slot is 'the latest slot whose run went when it was old; up to there no slot is run again';
@@ -98,15 +101,17 @@ alter table dag add foreign key (version_id) references dag_version;
 create table intervention (
   id bigint generated always as identity primary key,
   dag_id bigint not null references dag,
-  kind text not null check (kind in ('pause', 'unpause')),
-  pending text check (pending in ('each', 'join', 'discard')),
+  kind text not null check (kind in ('pause', 'unpause', 'rerun', 'replay', 'discard', 'release')),
+  pending text check (pending in ('each', 'join', 'discard', 'slowly')),
   by json not null,
   reason text,
+  details json not null default '{}',
   made_at timestamptz not null default clock_timestamp(),
   deliveries bigint not null default 0,
-  check ((kind = 'unpause') = (pending is not null))
+  check ((kind in ('unpause', 'release')) = (pending is not null))
 );
 comment on table intervention is 'what a person did to a DAG: who, when and why; deliveries = how many were concerned';
+comment on column intervention.details is 'what it was about: the run that was run again, the events that were chosen, the rate of a release';
 create index intervention_dag on intervention (dag_id, id);
 alter table dag add foreign key (pause_id) references intervention, add foreign key (join_id) references intervention;
 
@@ -313,9 +318,10 @@ create table decision (
   dag_id bigint not null references dag,
   version_id bigint not null references dag_version,
   decided_at timestamptz not null default clock_timestamp(),
-  process_id uuid not null,
+  process_id uuid,
   explanation json not null
 );
+comment on column decision.process_id is 'the scheduler that decided; null = a person did, by a replay';
 comment on table decision is 'why runs were created: condition, policy and what was pending, as judged';
 
 create table judgement (
@@ -345,6 +351,9 @@ create table run (
   conf json,
   created_by json not null,
   request uuid,
+  intervention_id bigint references intervention,
+  of_run bigint references run on delete set null,
+  downstream text not null default 'emit' check (downstream in ('emit', 'hold', 'tag')),
   created_at timestamptz not null default clock_timestamp(),
   started_at timestamptz,
   deadline_at timestamptz,
@@ -357,8 +366,14 @@ create table run (
   check (start_event is null or logical_date is null),
   check ((state in ('success', 'failed')) = (finished_at is not null)),
   check ((state = 'queued') = (started_at is null)),
-  check (state = 'queued' or version_id is not null)
+  check (state = 'queued' or version_id is not null),
+  check ((run_type in ('rerun', 'replay')) = (intervention_id is not null)),
+  check (of_run is null or run_type = 'rerun'),
+  check (downstream = 'emit' or intervention_id is not null)
 ) with (fillfactor = 80);
+comment on column run.of_run is 'the run that was run again; null when that is gone';
+comment on column run.downstream is 'what becomes of the events that it makes: emit = as of any run, hold = consumers get them held, tag = their source names the lane';
+create index run_of on run (of_run) where of_run is not null;
 alter table delivery add foreign key (run_id) references run;
 create index run_queued on run (dag_id, ordinal) where state = 'queued';
 create index run_running on run (dag_id) where state = 'running';
@@ -368,7 +383,24 @@ create index run_deadline on run (deadline_at) where state = 'running' and deadl
 create unique index run_start_event on run (dag_id, start_event) where start_event is not null;
 create unique index run_request on run (request) where request is not null;
 comment on column run.request is 'the request that made a run by hand, if it may be sent again';
-create unique index run_slot on run (dag_id, logical_date) where logical_date is not null;
+create unique index run_slot on run (dag_id, logical_date) where logical_date is not null and run_type <> 'rerun';
+
+create table run_member (
+  run_id bigint not null references run on delete cascade,
+  event_id bigint not null references event,
+  primary key (run_id, event_id)
+);
+comment on table run_member is 'the events of a run that was not made from deliveries: of a rerun, of a replay';
+create index run_member_event on run_member (event_id);
+
+create table cause (
+  event_id bigint primary key references event on delete cascade,
+  run_id bigint references run on delete set null,
+  rounds jsonb not null
+);
+comment on table cause is 'of an event that a task made: its run, and through which DAGs the change has come';
+comment on column cause.rounds is 'how many runs of each DAG are in the longest chain of causes, by the DAG''s id; its own is one of them';
+create index cause_run on cause (run_id) where run_id is not null;
 
 -- Tasks, attempts, values -------------------------------------------------------------------------------------------
 

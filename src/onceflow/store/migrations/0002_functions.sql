@@ -375,8 +375,8 @@ begin
   with wanted as materialized (
     select u.dag, u.slot, row_number() over (partition by u.dag order by u.slot) as rank
     from unnest(p_dag, p_slot) as u (dag, slot) join dag d on d.id = u.dag
-    where u.slot > coalesce(d.pruned_slot, '-infinity')
-      and not exists (select 1 from run r where r.dag_id = u.dag and r.logical_date = u.slot)
+    where u.slot > coalesce(d.pruned_slot, '-infinity') and not exists (
+      select 1 from run r where r.dag_id = u.dag and r.logical_date = u.slot and r.run_type <> 'rerun')
   ), advanced as (
     update dag d set ordinal = d.ordinal + w.runs from (select dag, count(*) as runs from wanted group by dag) w
     where d.id = w.dag returning d.id, d.ordinal - w.runs as base
@@ -444,7 +444,7 @@ create function finish_attempts(
   p_event_task int[], p_event_asset bigint[], p_event_sighting uuid[], p_event_hash uuid[], p_event_key text[],
   p_event_extra text[], p_event_source text[], p_event_flaw text[], p_now timestamptz default null
 ) returns table (n int, status text) language plpgsql as $$
-declare now_ timestamptz; valid int[]; live int[];
+declare now_ timestamptz; valid int[]; live int[]; made bigint[];
 begin
   -- assets first, task last; the events of an attempt are recorded only once its task is known to be ours. Who skips other
   -- tasks needs their run, as everybody does who changes several tasks of one run.
@@ -460,11 +460,14 @@ begin
   now_ := coalesce(p_now, clock_timestamp());
   live := array(select u.n::int from unnest(p_event_task) with ordinality as u (task, n) where u.task = any (valid) order by u.n);
   if cardinality(live) > 0 then
-    perform record_events(
-      array(select p_event_asset[i] from unnest(live) i), array(select p_event_sighting[i] from unnest(live) i),
-      array(select p_event_hash[i] from unnest(live) i), array(select p_event_key[i] from unnest(live) i),
-      array(select p_event_extra[i] from unnest(live) i), array(select p_event_source[i] from unnest(live) i), p_now => p_now,
-      p_flaw => case when p_event_flaw is not null then array(select p_event_flaw[i] from unnest(live) i) end);
+    made := array(
+      select case when e.status = 'stored' then e.event_id end from record_events(
+        array(select p_event_asset[i] from unnest(live) i), array(select p_event_sighting[i] from unnest(live) i),
+        array(select p_event_hash[i] from unnest(live) i), array(select p_event_key[i] from unnest(live) i),
+        array(select p_event_extra[i] from unnest(live) i), array(select p_event_source[i] from unnest(live) i), p_now => p_now,
+        p_flaw => case when p_event_flaw is not null then array(select p_event_flaw[i] from unnest(live) i) end) e
+      order by e.n);
+    perform trace_outlets(made, array(select p_task[p_event_task[i]] from unnest(live) i));
   end if;
   insert into xcom as x (run_id, task_id, map_index, key, value, attempt, stored_at)
   select t.run_id, t.task_id, t.map_index, 'return_value', u.value::json, u.attempt, now_

@@ -28,8 +28,8 @@ create function protection(p_rules jsonb) returns interval language sql immutabl
 $$;
 
 -- Prunes events of an asset that were created before p_before, in the order of their seq: those of which nothing is open,
--- and whose runs ended before then. Looks at p_limit events with a seq above p_after at most; returns the last seq that it
--- looked at, null if there is nothing more to look at, and how many events it pruned.
+-- and whose runs ended before then, and no rerun or replay is stored. Looks at p_limit events with a seq above p_after at
+-- most; returns the last seq that it looked at, null if there is nothing more to look at, and how many events it pruned.
 create function prune_events(p_asset bigint, p_after bigint, p_before timestamptz, p_limit int)
 returns table (reached bigint, pruned int) language plpgsql as $$
 declare
@@ -43,7 +43,7 @@ begin
   into seen, last, old;
   going := array(
     select u.id from unnest(seen) as u (id)
-    where not exists (
+    where not exists (select 1 from run_member m where m.event_id = u.id) and not exists (
       select 1 from delivery y left join run r on r.id = y.run_id
       where y.event_id = u.id
         and (y.decided_at is null or (y.run_id is not null and coalesce(r.finished_at >= p_before, true))))

@@ -1,6 +1,6 @@
 -- What became of an event: one row per consumer, with the consumer as it stands. $1 event.
 with intervention_told as (
-  select i.id, json_build_object('by', i.by, 'pending', i.pending, 'reason', i.reason,
+  select i.id, json_build_object('kind', i.kind, 'by', i.by, 'pending', i.pending, 'reason', i.reason,
                                  'at', to_char(i.made_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) as told
   from intervention i
 )

@@ -1,1 +1,1 @@
-select id, pending, by, reason, made_at from intervention where id = any ($1::bigint[])
+select id, kind, pending, by, reason, made_at from intervention where id = any ($1::bigint[])

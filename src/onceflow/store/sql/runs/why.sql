@@ -3,7 +3,10 @@ select c.id as decision, c.decided_at, c.process_id, c.explanation, v.number as 
        d.paused, d.active, d.max_active_runs,
        (select count(*) from run x where x.dag_id = d.id and x.state = 'running') as running,
        (select count(*) from run x where x.dag_id = d.id and x.state = 'queued' and x.ordinal < r.ordinal) as before,
-       r.deadline_at
+       r.deadline_at, r.downstream,
+       (select json_build_object('kind', i.kind, 'by', i.by, 'reason', i.reason, 'details', i.details, 'pending', i.pending,
+         'at', to_char(i.made_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+        from intervention i where i.id = r.intervention_id) as intervention_made
 from run r
 join dag d on d.id = r.dag_id
 left join decision c on c.id = r.decision_id

@@ -18,7 +18,7 @@ with chosen as materialized (
   select c.id, c.attempt, c.token, $1, c.started_at from claimed c
 )
 select c.id, c.run_id, c.task_id, c.map_index, c.attempt, c.token, c.failures, c.losses, r.version_id, r.source_hash, r.run_id as run_name,
-  r.run_type::text, r.logical_date, r.conf, r.created_at, r.started_at, r.start_event, d.dag_id
+  r.run_type::text, r.logical_date, r.conf, r.created_at, r.started_at, r.start_event, r.downstream, d.dag_id
 from claimed c
 cross join lateral (select x.* from run x where x.id = c.run_id limit 1) r
 cross join lateral (select x.* from dag x where x.id = r.dag_id limit 1) d

@@ -1,0 +1,65 @@
+"""What people do beside the machines: run again, replay, discard, release. Each is recorded with who asked and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from onceflow.api import models, shapes
+from onceflow.api.services import Answer, Services, Shared, moment, requester
+from onceflow.queries.dags import no_such_dag, show_dag
+from onceflow.queries.runs import not_rerun, show_run
+from onceflow.store.interventions import Scope, Settled, discard, release
+from onceflow.store.lanes import Choice, replay, rerun
+
+router = APIRouter(prefix="/api/v2/dags/{dag_id}")
+
+
+@router.post("/dagRuns/{dag_run_id}/rerun", response_model=models.DagRun, tags=["DagRun"])
+async def rerun_dag_run(dag_id: str, dag_run_id: str, body: models.Rerun, shared: Shared, request: Request) -> Answer:
+    """Run a run again: exactly its events, configuration and logical date, with the DAG's present code."""
+    how: dict[str, Any] = {"by": requester(request), "reason": body.reason, "downstream": body.downstream}
+    made = await rerun(shared.writes, dag_id, dag_run_id, **how)
+    if made is None:
+        raise await not_rerun(shared.reads, dag_id, dag_run_id)
+    shared.wake("run", "dag")
+    return Answer(shapes.dag_run(await show_run(shared.reads, dag_id, made.run_id)))
+
+
+@router.post("/replay", response_model=models.Replayed, tags=["DagRun"])
+async def replay_events(dag_id: str, body: models.Replay, shared: Shared, request: Request) -> Answer:
+    """Run stored events through the DAG's present code, condition, policy and filters; no delivery is touched."""
+    choice = Choice(body.assets, moment(body.since, "body.since"), moment(body.until, "body.until"), body.events)
+    how: dict[str, Any] = {"by": requester(request), "reason": body.reason, "downstream": body.downstream}
+    done = await replay(shared.writes, dag_id, choice, rehearse=body.rehearse, **how)
+    if done is None:
+        raise await no_such_dag(shared.reads, dag_id)
+    shared.wake("run", "dag")
+    names = [made.run_id for made in done.runs] or [None] * len(done.plan.runs)
+    runs = [{"dag_run_id": n, "events": list(e)} for n, e in zip(names, done.plan.runs, strict=True)]
+    return Answer({"runs": runs, "filtered": [{"event_id": e, "reason": r} for e, r in done.filtered.items()]})
+
+
+@router.post("/deliveries/discard", response_model=models.SettledDeliveries, tags=["Delivery"])
+async def discard_deliveries(dag_id: str, body: models.Settle, shared: Shared, request: Request) -> Answer:
+    """End deliveries to the DAG that are pending or held: all, or those of some events or of an asset."""
+    scope = Scope(dag_id, body.events, body.asset)
+    done = await discard(shared.writes, scope, by=requester(request), reason=body.reason)
+    return await _settled(shared, dag_id, done)
+
+
+@router.post("/deliveries/release", response_model=models.SettledDeliveries, tags=["Delivery"])
+async def release_deliveries(dag_id: str, body: models.Settle, shared: Shared, request: Request) -> Answer:
+    """Give held deliveries back to be judged: all, or those of some events or of an asset."""
+    scope = Scope(dag_id, body.events, body.asset)
+    done = await release(shared.writes, scope, by=requester(request), reason=body.reason)
+    return await _settled(shared, dag_id, done)
+
+
+async def _settled(shared: Services, dag_id: str, done: Sequence[Settled]) -> Answer:
+    if not done:
+        await show_dag(shared.reads, dag_id)  # no such DAG is not an empty list
+    shared.wake("delivery")
+    return Answer({"dag_id": dag_id, "deliveries": sum(s.deliveries for s in done)})

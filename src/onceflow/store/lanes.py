@@ -1,0 +1,176 @@
+"""The lanes of people: runs made again of the same events, or of chosen ones, beside the deliveries.
+
+A replay is always possible: it touches no delivery, so one change still starts one run in the machines' lane, and
+`verify` can tell. Who wanted it, why, and what becomes of the events that it makes is stored with the run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from onceflow.model.consume import Pending
+from onceflow.model.dagspec import AssetSchedule
+from onceflow.model.errors import ConflictError, InputError
+from onceflow.model.event_filter import judge_payload
+from onceflow.model.replay import DOWNSTREAM, Downstream, Plan, consumer_schedule, plan
+from onceflow.model.serialize import dumps
+from onceflow.store import assets, deliveries
+from onceflow.store.database import Connection, Database
+from onceflow.store.runs import Created
+from onceflow.store.versions import Versions
+
+MOST_EVENTS = 10_000
+"""Events of one replay; it is one transaction."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which events a person means: of these assets, recorded between two times (inclusive), these ids; None is any."""
+
+    assets: Sequence[str] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    events: Sequence[int] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As it is kept for the record."""
+        times = {name: at.isoformat() for name in ("since", "until") if (at := getattr(self, name)) is not None}
+        named = {"assets": list(self.assets)} if self.assets is not None else {}
+        return named | times | ({"events": list(self.events)} if self.events is not None else {})
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """The runs of a replay with their events, in order; `filtered`: events that the DAG's filters did not accept.
+
+    `runs` is empty if it was only a rehearsal, `plan` is not.
+    """
+
+    runs: Sequence[Created]
+    plan: Plan
+    filtered: Mapping[int, str]
+    paused: bool
+
+
+async def rerun(
+    database: Database,
+    dag_id: str,
+    run_id: str,
+    *,
+    by: Mapping[str, Any],
+    reason: str | None = None,
+    downstream: Downstream = "emit",
+    now: datetime | None = None,
+) -> Created | None:
+    """Run a run again: its events, configuration and logical date, the DAG's present code.
+
+    None if there is no such run of an active DAG. Raises InputError.
+    """
+    check_downstream(downstream)
+    row = await database.fetchrow("runs/rerun", dag_id, run_id, downstream, dumps(dict(by)), reason, now)
+    return None if row is None else Created(row["id"], row["run_id"], row["paused"])
+
+
+async def replay(
+    database: Database,
+    dag_id: str,
+    choice: Choice,
+    *,
+    by: Mapping[str, Any],
+    reason: str | None = None,
+    downstream: Downstream = "emit",
+    rehearse: bool = False,
+    now: datetime | None = None,
+) -> Replayed | None:
+    """Run chosen events through the DAG's present code, condition, policy and filters; `rehearse` makes no run.
+
+    None if there is no such active DAG. Raises NotFoundError for an unknown asset, InputError when nothing or too much
+    was chosen, ConflictError when the DAG does not consume the events or they do not meet its condition.
+    """
+    check_downstream(downstream)
+    found = await assets.find(database, choice.assets or ())
+    names = None if choice.assets is None else sorted({ref.name for ref in found.values()})
+    async with database.transaction() as tx:
+        dag = await tx.fetchrow("dags/lock_active", dag_id)
+        if dag is None:
+            return None
+        schedule = consumer_schedule(dag_id, await _schedule(tx, dag_id, dag["version_id"]))
+        chosen = await _choose(tx, choice, names)
+        unwanted = await _unwanted(tx, schedule, chosen)
+        planned = plan(dag_id, schedule, chosen, unwanted)
+        runs: list[Created] = []
+        if planned.runs and not rehearse:
+            runs = await _create(tx, dag["id"], planned, choice, by, reason, downstream, now)
+    return Replayed(runs, planned, unwanted, dag["paused"])
+
+
+def check_downstream(downstream: str) -> None:
+    """Raise InputError unless it is one of the three words."""
+    if downstream not in DOWNSTREAM:
+        raise InputError(
+            f"downstream is {downstream!r}", where="downstream", remedy=f"allowed: {', '.join(DOWNSTREAM)}"
+        )
+
+
+async def _schedule(tx: Connection, dag_id: str, version: int) -> Any:
+    versions = Versions()
+    found = (await versions.read(tx, [version])).get(version)
+    if found is None:
+        raise ConflictError(f"DAG {dag_id!r} cannot be read: {versions.unreadable.get(version, '')}", where="dag")
+    return found.spec.schedule
+
+
+async def _choose(tx: Connection, choice: Choice, names: Sequence[str] | None) -> list[Pending]:
+    wanted = None if choice.events is None else sorted(set(choice.events))
+    rows = await tx.fetch("events/choose", names, choice.since, choice.until, wanted, MOST_EVENTS + 1)
+    if wanted is not None and (gone := set(wanted) - {r["id"] for r in rows}):
+        remedy = "`onceflow events list` lists what is stored"
+        raise InputError(f"event {min(gone)} is not stored, or not among the rest of the choice", remedy=remedy)
+    if not rows:
+        raise InputError("no event was chosen", where="events", remedy="`onceflow events list` lists what is stored")
+    if len(rows) > MOST_EVENTS:
+        message = f"more than {MOST_EVENTS} events were chosen"
+        raise InputError(message, where="events", remedy="narrow the choice, and replay in several steps")
+    return [Pending(r["id"], r["asset"]) for r in rows]
+
+
+async def _unwanted(tx: Connection, schedule: AssetSchedule, chosen: Sequence[Pending]) -> dict[int, str]:
+    """The events that a filter does not accept, with the reason; payloads are read a few at a time."""
+    asked = {p.event_id: schedule.filters[p.asset] for p in chosen if p.asset in schedule.filters}
+    events, step, found = sorted(asked), deliveries.PAYLOADS_AT_ONCE, {}
+    for begin in range(0, len(events), step):
+        for event, text in await deliveries.payloads(tx, events[begin : begin + step]):
+            verdict = judge_payload(asked[event], json.loads(text))
+            if not verdict.accepted:
+                found[event] = verdict.reason
+    return found
+
+
+async def _create(
+    tx: Connection,
+    dag: int,
+    planned: Plan,
+    choice: Choice,
+    by: Mapping[str, Any],
+    reason: str | None,
+    downstream: Downstream,
+    now: datetime | None,
+) -> list[Created]:
+    rows = await tx.fetch(
+        "runs/replay",
+        dag,
+        len(planned.runs),
+        [number for number, events in enumerate(planned.runs, 1) for _ in events],
+        [event for events in planned.runs for event in events],
+        downstream,
+        dumps(dict(by)),
+        reason,
+        dumps(choice.as_dict()),
+        dumps(planned.explanation),
+        now,
+    )
+    return [Created(r["id"], r["run_id"], r["paused"]) for r in rows]

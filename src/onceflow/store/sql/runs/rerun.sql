@@ -1,0 +1,3 @@
+-- $1 dag_id, $2 run_id, $3 what becomes of its events: emit, hold, tag; $4 by whom (JSON), $5 why, $6 now. No row when there is
+-- no such run of an active DAG.
+select id, run_id, paused from rerun($1, $2, $3, $4, $5, $6)

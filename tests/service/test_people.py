@@ -1,0 +1,111 @@
+"""What people do beside the machines, by command and by the API: run again, replay, discard, release."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from onceflow.api.app import create_app
+from onceflow.config import Settings
+from onceflow.queries.verify import verify
+from onceflow.store.database import Database
+from people import World, listed, onceflow
+
+ORDERS = ["asset", "orders"]
+DAGS = "/api/v2/dags"
+
+
+@pytest.fixture
+async def world(database: Database) -> AsyncIterator[World]:
+    """A consumer with one run that has ended, and one event that waits."""
+    world = await World.open(database)
+    await world.dag("report", ORDERS)
+    await world.emit("orders", "a")
+    [run] = await world.judge("report")
+    await world.start(run)
+    await world.finish(run)
+    await world.emit("orders", "b")
+    yield world
+    assert (await verify(database))["violations"] == []
+    await world.close()
+
+
+@pytest.fixture
+async def api(database: Database) -> AsyncIterator[httpx.AsyncClient]:
+    app = create_app(database, Settings(), "secret")
+    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)  # type: ignore[arg-type]
+    headers = {"Authorization": "Bearer secret"}
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080", headers=headers) as client:
+        yield client
+
+
+async def test_by_command(world: World, database_url: str) -> None:
+    [run] = listed(database_url, "runs", "list", "report")
+    again = listed(database_url, "runs", "rerun", "report", run["run_id"], "--reason", "wrong rate")
+    assert (again["run_type"], again["events"], again["of_run"]) == ("rerun", run["events"], run["run_id"])
+    assert (again["reason"], again["created_by"]["kind"]) == ("wrong rate", "cli")
+    shown = onceflow(database_url, "runs", "show", "report", again["run_id"])
+    assert f"again: {run['run_id']}" in shown.stdout and "reason: wrong rate" in shown.stdout
+    done = listed(database_url, "events", "replay", "orders", "--dag", "report", "--downstream", "tag")
+    assert [r["events"] for r in done["runs"]] == [[1], [2]] and done["filtered"] == []
+    rehearsed = onceflow(database_url, "events", "replay", "--id", "1", "--dag", "report", "--rehearse")
+    assert "(would be made)" in rehearsed.stdout
+    why = onceflow(database_url, "why", "event", "1")
+    assert "DAG report, beside: replay" in why.stdout
+    gone = listed(database_url, "events", "discard", "2", "--reason", "test data")
+    assert gone == [{"dag_id": "report", "deliveries": 1}]
+    [event] = listed(database_url, "events", "list", "--disposition", "discarded")
+    assert event["id"] == 2 and listed(database_url, "events", "list", "--held") == []
+    assert onceflow(database_url, "events", "release", "--dag", "report").stdout == "0 deliveries to report released\n"
+    assert [r["run_type"] for r in listed(database_url, "runs", "list", "--type", "replay")] == ["replay", "replay"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("runs", "rerun", "report", "no"), 1, "has no run 'no'"),
+        (("runs", "rerun", "no", "no"), 1, "has no run 'no'"),
+        (("events", "replay", "--dag", "report"), 2, "an asset, or --id"),
+        (("events", "replay", "orders", "--dag", "no"), 1, "there is no DAG 'no'"),
+        (("events", "replay", "prices", "--dag", "report"), 1, "there is no asset 'prices'"),
+        (("events", "discard"), 2, "events by id, or --dag"),
+        (("events", "discard", "--dag", "no"), 1, "there is no DAG 'no'"),
+    ],
+)
+async def test_refused_by_command(
+    world: World, database_url: str, *, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    done = onceflow(database_url, *arguments)
+    assert done.returncode == code and said in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+async def test_by_the_api(world: World, api: httpx.AsyncClient) -> None:
+    [run] = (await api.get(f"{DAGS}/report/dagRuns")).json()["dag_runs"]
+    again = (await api.post(f"{DAGS}/report/dagRuns/{run['dag_run_id']}/rerun", json={"reason": "x"})).json()
+    assert (again["run_type"], again["events"], again["of_run"]) == ("rerun", [1], run["dag_run_id"])
+    assert (again["reason"], again["downstream"], again["triggered_by"]) == ("x", "emit", "rest_api")
+    chosen = {"assets": ["orders"], "downstream": "hold"}
+    rehearsed = (await api.post(f"{DAGS}/report/replay", json=chosen | {"rehearse": True})).json()
+    assert rehearsed == {
+        "runs": [{"dag_run_id": None, "events": [1]}, {"dag_run_id": None, "events": [2]}],
+        "filtered": [],
+    }
+    done = (await api.post(f"{DAGS}/report/replay", json=chosen)).json()
+    made = (await api.get(f"{DAGS}/report/dagRuns/{done['runs'][1]['dag_run_id']}")).json()
+    assert (made["run_type"], made["events"], made["downstream"]) == ("replay", [2], "hold")
+    waiting = {"consumer": "report", "disposition": "open"}
+    assert (await api.get("/api/v2/assets/events", params=waiting)).json()["total_entries"] == 1
+    gone = await api.post(f"{DAGS}/report/deliveries/discard", json={"events": [2], "reason": "test data"})
+    assert gone.json() == {"dag_id": "report", "deliveries": 1}
+    assert (await api.get("/api/v2/assets/events", params=waiting)).json()["total_entries"] == 0
+    assert (await api.post(f"{DAGS}/report/deliveries/release", json={})).json()["deliveries"] == 0
+
+
+async def test_refused_by_the_api(world: World, api: httpx.AsyncClient) -> None:
+    assert (await api.post(f"{DAGS}/report/dagRuns/no/rerun", json={})).status_code == 404
+    assert (await api.post(f"{DAGS}/no/replay", json={"events": [1]})).status_code == 404
+    assert (await api.post(f"{DAGS}/report/replay", json={"events": [99]})).status_code == 422
+    assert (await api.post(f"{DAGS}/no/deliveries/discard", json={})).status_code == 404
+    assert (await api.post(f"{DAGS}/report/replay", json={"downstream": "drop"})).status_code == 422
