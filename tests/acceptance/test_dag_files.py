@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 
 import pytest
@@ -200,3 +200,31 @@ async def test_file_moved_keeps_everything(system: System) -> None:
     await eventually(followed, timeout=30, every=0.1, why="the DAG is known at its new place")
     await system.emit("moved", "2")
     assert [r["state"] for r in await system.finished("moved", 2)] == ["success", "success"]
+
+
+SHARED = "from onceflow import Asset\nshared = Asset('shared', uri='s3://{version}', key='{version}')\n"
+
+
+async def test_an_asset_that_two_files_share_is_edited(system: System) -> None:
+    """Both say something else at once: neither stands against what the other one said before."""
+    system.write("shared_asset.py", SHARED.format(version="one"))
+    consuming = consumer("shared").replace("from onceflow", "from shared_asset import shared\n    from onceflow", 1)
+    await system.sound("shares.py", consuming.replace('Asset("shared")', "shared"))
+    await system.sound("shares_too.py", consuming.replace('Asset("shared")', "shared").replace('"shared"', '"too"'))
+    for version in ("two", "three"):
+        system.write("shared_asset.py", SHARED.format(version=version))
+
+        async def both(version: str = version) -> None:
+            declared = await system.sql(
+                "select d.uri, d.rules::text from asset_declaration d join asset a on a.id = d.asset_id "
+                "where a.name = 'shared' union select uri, rules::text from asset where name = 'shared'"
+            )
+            assert [tuple(d) for d in declared] == [(f"s3://{version}", f'{{"key": {{"paths": ["{version}"]}}}}')]
+            assert await system.errors() == []
+
+        await eventually(lambda: _true(both()), timeout=30, every=0.2, why=f"both files say {version}")
+
+
+async def _true(check: Awaitable[None]) -> bool:
+    await check
+    return True

@@ -18,6 +18,7 @@ from onceflow import (
     EmptyOperator,
     Filter,
     Latest,
+    MessageId,
     Metadata,
     PythonOperator,
     TaskGroup,
@@ -26,6 +27,7 @@ from onceflow import (
     Window,
     chain,
     dag,
+    once,
     setup,
     task,
     task_group,
@@ -51,6 +53,13 @@ Asset("x", watchers=[Rows()])  # refused
 Asset("x", key=["region", "id"])
 Asset("x", key=lambda payload: payload["id"])
 Asset("x", key=7)  # refused
+Asset("x", retention=timedelta(days=7), protection="forever")
+Asset("x", protection="for ever")  # refused
+AssetWatcher("w", Rows(), key=["a", "b"])
+TriggerEvent({}, message_id=MessageId("kafka://prod/orders/3", 42, epoch=1))
+TriggerEvent({}, message_id="42")  # refused
+headers: dict[str, str] = once("charge").headers
+once(7)  # refused
 Asset("x", ur="s3://x")  # refused
 Asset(5)  # refused
 Metadata("orders", {})  # refused

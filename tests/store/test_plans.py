@@ -176,7 +176,12 @@ HOT = [
         lambda _: ([7], SEEN[:1], SEEN[:1], ["new"], ["{}"], ["{}"], None, 30, OWNER, 1, "1", None, 1),
     ),
     Hot(
-        "assets/conflicts", 0, 6, 40, ("asset_name_key", "asset_uri"), lambda _: (1, ["asset7", "new"], ["uri://8", ""])
+        "assets/conflicts",
+        0,
+        6,
+        40,
+        ("asset_name_key", "asset_uri"),
+        lambda _: (1, ["asset7", "new"], ["uri://8", ""], []),
     ),
     Hot("assets/lock", 3, 100, 60, ("asset_pkey", "dag_of_file"), lambda _: (["asset7", "asset9"], 1)),
     Hot("watchers/lock", 2, 15, 40, ("watcher_pkey",), lambda _: (["asset7", "asset9"], 1)),

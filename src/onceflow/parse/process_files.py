@@ -35,6 +35,7 @@ class ProcessFiles(Service):
         self._before: dict[str, str] = {}
         self._again: set[str] = set()
         self._gone: set[str] = set()
+        self._beside: set[str] = set()
         self._ready = False
         self._in_conflict: set[str] = set()
         self.poll = role.settings.scan_seconds
@@ -56,8 +57,7 @@ class ProcessFiles(Service):
         registered = await self._process_all(todo, known)
         removed = [await self._alone(f.path, files.register_removal(self._role.database, f)) for f in gone]
         if self._in_conflict and len(todo) + len(gone) > 1:  # perhaps with what another file no longer defines
-            known = await files.known(self._role.database)
-            registered += [await self._alone(p, self._process(p, known[p])) for p in list(self._in_conflict)]
+            registered += await self._process_again(sorted(self._in_conflict))
         if any(registered) or any(removed):
             self._role.wakeups.notify("dag", "watcher", "delivery", "run")
         if not todo:
@@ -74,6 +74,19 @@ class ProcessFiles(Service):
             done.append(await self._alone(path, self._process(path, known.get(path))))
             if n % LOOK_AFTER == 0:
                 done += await self._process_saved_meanwhile()
+        return done
+
+    async def _process_again(self, paths: list[str]) -> list[bool]:
+        """Files that were in conflict: what one of them said before is no reason against another of them.
+
+        So an asset that they share may change in the module that they import it from.
+        """
+        known = await files.known(self._role.database)
+        self._beside = set(paths)
+        done: list[bool] = []
+        for path in paths:
+            self._beside.discard(path)
+            done.append(await self._alone(path, self._process(path, known[path])))
         return done
 
     async def _process_saved_meanwhile(self) -> list[bool]:
@@ -144,6 +157,7 @@ class ProcessFiles(Service):
                 paused=paused is None or paused,
                 parse_seconds=seconds,
                 gone=self._gone,
+                beside=self._beside,
             )
         except (DagError, *BAD_DATA) as error:
             failure = _refused(file.path, spec.source_hash, error)

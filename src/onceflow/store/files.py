@@ -67,11 +67,14 @@ async def register(
     paused: bool,
     parse_seconds: float,
     gone: Collection[str] = (),
+    beside: Collection[str] = (),
     now: datetime | None = None,
 ) -> bool:
     """Register what the file declares; False when another dag-processor registered the file meanwhile.
 
     `paused`: how new DAGs start. `gone`: files that are no longer there, so that their DAGs may move to this one.
+    `beside`: files that changed together with this one and are registered next, so that what they said of an asset
+    before does not stand against what this one says now.
 
     Raises DagError with code "conflict" when another file declares something else under the same name.
     """
@@ -80,7 +83,7 @@ async def register(
         if not await _set(tx, file, spec.source_hash, None, warnings, parse_seconds):
             return False
         await tx.execute("files/store_source", spec.source_hash, source)
-        assets = await _declare_assets(tx, file, spec.assets)
+        assets = await _declare_assets(tx, file, spec.assets, sorted(beside))
         await _declare_watchers(tx, file, spec.assets, assets, spec.source_hash)
         for dag in sorted(spec.dags, key=lambda d: d.dag_id):
             await _register_dag(tx, file, dag, spec.source_hash, assets, paused, gone, now)
@@ -117,7 +120,9 @@ async def _set(
     return await tx.fetchrow("files/set_if_term", *args) is not None
 
 
-async def _declare_assets(tx: Connection, file: KnownFile, assets: Sequence[AssetSpec]) -> dict[str, int]:
+async def _declare_assets(
+    tx: Connection, file: KnownFile, assets: Sequence[AssetSpec], beside: Sequence[str] = ()
+) -> dict[str, int]:
     """Add, change and lock the file's assets, and lock those it was subscribed to; ids by name.
 
     One registration at a time does this, so that what `conflicts` finds is still so when it is written. An asset
@@ -128,7 +133,7 @@ async def _declare_assets(tx: Connection, file: KnownFile, assets: Sequence[Asse
     await tx.execute("watchers/lock", names, file.id)
     await tx.execute("assets/add", names)
     locked = {r["name"]: r["id"] for r in await tx.fetch("assets/lock", names, file.id)}
-    conflict = await tx.fetchrow("assets/conflicts", file.id, names, uris)
+    conflict = await tx.fetchrow("assets/conflicts", file.id, names, uris, list(beside))
     if conflict is not None:
         where = _place(assets, conflict["name"])
         raise DagError(
@@ -140,7 +145,7 @@ async def _declare_assets(tx: Connection, file: KnownFile, assets: Sequence[Asse
         )
     rules = [dumps(a.rules.as_dict()) for a in assets]
     entrances = [a.outlet or bool(a.watchers) for a in assets]
-    await _check_rules(tx, file, assets, rules, entrances)
+    await _check_rules(tx, file, assets, rules, entrances, beside)
     ids, places = [locked[n] for n in names], [a.where for a in assets]
     await tx.execute("assets/declare", file.id, ids, uris, places, rules, entrances)
     await tx.execute("assets/set_rules", list(locked.values()))
@@ -151,10 +156,16 @@ async def _declare_assets(tx: Connection, file: KnownFile, assets: Sequence[Asse
 
 
 async def _check_rules(
-    tx: Connection, file: KnownFile, assets: Sequence[AssetSpec], rules: Sequence[str], entrances: Sequence[bool]
+    tx: Connection,
+    file: KnownFile,
+    assets: Sequence[AssetSpec],
+    rules: Sequence[str],
+    entrances: Sequence[bool],
+    beside: Sequence[str],
 ) -> None:
     """Raise DagError if what this file says of an asset's changes does not fit what another file says."""
-    found = await tx.fetchrow("assets/rule_conflicts", file.id, [a.name for a in assets], rules, entrances)
+    names = [a.name for a in assets]
+    found = await tx.fetchrow("assets/rule_conflicts", file.id, names, rules, entrances, list(beside))
     if found is None:
         return
     other = f"{found['path']} ({found['place']})"
