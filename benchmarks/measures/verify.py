@@ -9,6 +9,7 @@ import asyncpg
 
 from benchmarks.figures import Figure
 from benchmarks.system import Setup
+from onceflow.model.change import key_hash
 from onceflow.queries.verify import verify
 from onceflow.runtime.postgres import EmbeddedPostgres
 from onceflow.store.database import Database
@@ -40,8 +41,13 @@ async def measure(setup: Setup) -> list[Figure]:
 async def _fill(url: str, events: int) -> None:
     connection = await asyncpg.connect(url)
     try:
-        for name in ("verify.sql", "verify_runs.sql"):
-            await connection.execute(Path(__file__).with_name(name).read_text(), events, timeout=1200)
+        hashes = [key_hash(str(n)) for n in range(1, events + 1)]
+        await connection.execute(_text("verify.sql"), events, hashes, timeout=1200)
+        await connection.execute(_text("verify_runs.sql"), events, timeout=1200)
         await connection.execute("vacuum analyze")
     finally:
         await connection.close()
+
+
+def _text(name: str) -> str:
+    return Path(__file__).with_name(name).read_text()
