@@ -100,7 +100,7 @@ async def client(system: System) -> httpx.AsyncClient:
 
 
 CODE = """
-    from onceflow import DAG, Asset, AssetWatcher, TriggerEvent, task
+    from onceflow import DAG, Asset, AssetWatcher, MessageId, TriggerEvent, task
     from onceflow.sources.poll import poll_trigger
 
     @poll_trigger(interval=0.2)
@@ -112,6 +112,13 @@ CODE = """
         return "number", payload[{field!r}]
 
     polled = Asset("polled", key=by_number, watchers=[AssetWatcher("w", trigger=numbers())])
+    pathless = Asset("pathless", key="id", watchers=[AssetWatcher("w", trigger=numbers())])
+
+    @poll_trigger(interval=0.2)
+    async def queue(cursor):
+        return [TriggerEvent({{}}, message_id=MessageId("amqp://prod/q", "m-1", epoch=2))], None
+
+    queued = Asset("queued", watchers=[AssetWatcher("w", trigger=queue())])
     sums = Asset("sums", key=lambda payload: payload["day"])
 
     with DAG("add", schedule=None, params={{"day": ""}}):
@@ -134,16 +141,17 @@ async def test_a_key_function_runs_in_guests_and_says_what_is_wrong(tmp_path: Pa
     """
     async with System(tmp_path, database_url, triggerers=1) as system:
         await system.sound("code.py", CODE.format(field="nmbr"))
-        [watcher] = await eventually(lambda: failing(system), every=0.1, why="the watcher shows its error")
-        assert "key function by_number of asset 'polled' failed: KeyError: 'nmbr'" in watcher["last_error"]["message"]
+        failed = await eventually(lambda: failing(system), every=0.1, why="the watchers show their errors")
+        assert "key function by_number of asset 'polled' failed: KeyError: 'nmbr'" in failed["polled"]
+        assert "the payload has no field 'id'; it has no" in failed["pathless"]
         await system.sound("code.py", CODE.format(field="no"))
         await system.finished("use", 3)
         assert [e["key"] for e in await system.events("polled")] == ["number/1", "number/2", "number/3"]
 
         assert (await system.run("add", {"day": "monday"}))["state"] == "success"
-        failed = await system.run("add")
-        assert failed["state"] == "failed"
-        [attempt] = await system.attempts("add", failed["run_id"])
+        run = await system.run("add")
+        assert run["state"] == "failed"
+        [attempt] = await system.attempts("add", run["run_id"])
         assert "of outlet 'sums' failed: KeyError: 'day'" in attempt["error"]["message"]
         refused = await system.cli("assets", "emit", "sums", "--extra", '{"day": "monday"}')
         assert refused.returncode == 2 and "--key" in refused.stderr and "code.py" in refused.stderr
@@ -151,10 +159,20 @@ async def test_a_key_function_runs_in_guests_and_says_what_is_wrong(tmp_path: Pa
         assert told["status"] == "duplicate"
         assert [e["key"] for e in await system.events("sums")] == ["monday"]
         await system.finished("use", 4)
+        assert await system.events("pathless") == []
+        [told] = await eventually(lambda: delivered_again(system), every=0.1, why="the message is delivered again")
+        assert told["source"]["message"] == {"source": "amqp://prod/q", "id": "m-1", "epoch": 2}
         await system.verify()
 
 
-async def failing(system: System) -> list[Row]:
-    watchers = await system.watchers()
-    assert [w for w in watchers if w["last_error"]]
-    return watchers
+async def failing(system: System) -> dict[str, str]:
+    """The errors of the watchers that have one, by asset."""
+    failed = {w["asset"]: w["last_error"]["message"] for w in await system.watchers() if w["last_error"]}
+    assert failed.keys() == {"polled", "pathless"}
+    return failed
+
+
+async def delivered_again(system: System) -> list[Row]:
+    events = await system.events("queued")
+    assert [e["witnesses"] > 2 for e in events] == [True]
+    return events
