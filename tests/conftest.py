@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 
 import asyncpg
 import pytest
@@ -19,6 +20,8 @@ from onceflow.runtime.postgres import EmbeddedPostgres
 from onceflow.store.database import Database
 from onceflow.store.migrate import migrate
 from support import eventually, with_database
+
+NewDatabase = Callable[[], AbstractAsyncContextManager[str]]
 
 TEMPLATE = "migrated"
 numbers = itertools.count(1)
@@ -41,6 +44,12 @@ def pg_template(pg_server: EmbeddedPostgres) -> str:
 
     asyncio.run(make())
     return TEMPLATE
+
+
+@pytest.fixture(scope="session")
+def new_database(pg_server: EmbeddedPostgres, pg_template: str) -> NewDatabase:
+    """Makes migrated databases, for who needs several; each is given as its address."""
+    return partial(a_database, pg_server, pg_template)
 
 
 @pytest.fixture
