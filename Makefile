@@ -42,6 +42,11 @@ model: ## check the protocol's model exhaustively
 model-%: # one check by its name, such as model-NO_FENCE: without this guard a fault has to be found
 	$(PYTHON) models/check.py $* $(ARGS)
 
+chaos: $(STAMP) ## every crash point, then a quarter of an hour of kills, freezes and cuts among 100,000 changes
+	CRASH_POINTS=all $(BIN)/python -m pytest -q tests/fault/test_crash_points.py
+	$(BIN)/onceflow chaos --dags tests/fault/chaos_dags --seconds 900 --events 100000 --kills 200 --freezes 50 --restarts 5 \
+	  --cuts 20 --slow 10 --schedulers 4 --triggerers 4 --workers 3 --inside 20 $(ARGS)
+
 bench: $(STAMP) ## measure, and print our figures beside their limits
 	$(BIN)/python -m benchmarks $(ARGS)
 
@@ -52,5 +57,5 @@ lock: ## renew requirements.lock from pyproject.toml (needs uv)
 	UV_PYTHON_DOWNLOADS=never uv export -q --format requirements-txt --no-emit-project --no-header --all-extras -o requirements.lock
 	rm -f uv.lock
 
-.PHONY: help install run test check fmt model bench docs lock
+.PHONY: help install run test check fmt model chaos bench docs lock
 .DEFAULT_GOAL := help

@@ -17,7 +17,7 @@ from typing import Any
 from onceflow.model.errors import ConfigError
 
 PREFIX = "ONCEFLOW_"
-ALLOWED_ELSEWHERE = frozenset({"ONCEFLOW_COMPAT", "ONCEFLOW_BENCH", "ONCEFLOW_REQUIRE_UI"})
+ALLOWED_ELSEWHERE = frozenset({"ONCEFLOW_COMPAT", "ONCEFLOW_BENCH", "ONCEFLOW_REQUIRE_UI", "ONCEFLOW_CRASH_POINTS"})
 VARIABLE_PREFIXES = (f"{PREFIX}VAR_", "AIRFLOW_VAR_")  # the users' own, read by `Variable.get`
 
 
@@ -130,6 +130,11 @@ def compat_forced() -> bool:
     if value not in ("", "force"):
         raise ConfigError(f"ONCEFLOW_COMPAT is {value!r}", where="environment", remedy="allowed: force")
     return value == "force"
+
+
+def crash_points() -> str:
+    """The Python file that a test gave to listen to crash points (ONCEFLOW_CRASH_POINTS); "" outside tests."""
+    return os.environ.get("ONCEFLOW_CRASH_POINTS", "")
 
 
 def user_variable(name: str) -> str | None:

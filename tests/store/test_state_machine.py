@@ -19,7 +19,14 @@ from typing import Any, ClassVar, TypeVar
 import asyncpg
 from ground import SOURCE, Scheduler, change, dag, declare, finish, healthy, report
 from hypothesis import settings, strategies
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from reference import MOST_LOSSES, PENDING, Event, Reference
 
 from onceflow.model.change import Change
@@ -161,11 +168,21 @@ class Store(RuleBasedStateMachine):
     def locked(self) -> set[str]:
         return set().union(*(o.held for o in self.judging.values()))
 
+    @initialize(
+        given=strategies.lists(strategies.tuples(schedules(), strategies.integers(1, 3)), min_size=2, max_size=3)
+    )
+    def begin(self, given: list[tuple[AssetSchedule, int]]) -> None:
+        for name, (schedule, cap) in zip(CONSUMERS, given, strict=False):
+            self.declare_consumer(name, schedule, cap)
+
     # Authors and operators -------------------------------------------------------------------------------------------
 
     @precondition(lambda self: not self.judging and self.telling is None)
     @rule(name=strategies.sampled_from(CONSUMERS), schedule=schedules(), cap=strategies.integers(1, 3))
-    def declare(self, name: str, schedule: AssetSchedule, cap: int) -> None:
+    def edit(self, name: str, schedule: AssetSchedule, cap: int) -> None:
+        self.declare_consumer(name, schedule, cap)
+
+    def declare_consumer(self, name: str, schedule: AssetSchedule, cap: int) -> None:
         self.run(declare(self.database, *ASSETS, dag(name, schedule, max_active_runs=cap)))
         self.reference.declare(name, schedule, cap)
         self.ids = dict(self.run(self._sql("select id, dag_id from dag")))
@@ -253,7 +270,11 @@ class Store(RuleBasedStateMachine):
 
     # Schedulers ------------------------------------------------------------------------------------------------------
 
-    @precondition(lambda self: len(self.judging) < SCHEDULERS)
+    @precondition(
+        lambda self: (
+            len(self.judging) < SCHEDULERS and any(c.those(*PENDING) for c in self.reference.consumers.values())
+        )
+    )
     @rule()
     def scheduler_locks(self) -> None:
         """One reads what there is to judge, locks it, and stands."""

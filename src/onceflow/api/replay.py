@@ -19,6 +19,7 @@ from fastapi import Header, Request, Response
 from onceflow.api.services import Answer
 from onceflow.model.errors import InputError, OnceflowError
 from onceflow.model.limits import check_key
+from onceflow.runtime.crash_points import crash_point
 from onceflow.store import requests
 from onceflow.store.database import Database
 
@@ -57,8 +58,10 @@ async def answered_once(
     except OnceflowError:
         await requests.forget(database, name)
         raise
+    crash_point("api-server.answer.before")
     text = bytes(answer.body).decode()
     kept = await requests.finish(database, name, body, answer.status_code, text)
+    crash_point("api-server.answer.after_commit")
     return answer if kept.answer == text else _replayed(kept)
 
 

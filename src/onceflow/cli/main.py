@@ -26,6 +26,7 @@ COMMANDS = {
     "processes": ("onceflow.cli.observe:processes", "List the processes of this installation."),
     "why": ("onceflow.cli.why:why", "Explain a run or an event from what was stored."),
     "why-not": ("onceflow.cli.why:why_not", "Explain why a DAG has had no run, or no more."),
+    "chaos": ("onceflow.cli.chaos:chaos", "Kill and freeze a scratch installation of your DAGs, and verify."),
     "verify": ("onceflow.cli.verify:verify", "Check that every change started exactly what it should."),
 }
 EXIT_CODES = ((UnreachableError, 3), (ConfigError, 2), (InputError, 2), (OnceflowError, 1))

@@ -12,6 +12,7 @@ from onceflow.model.errors import DagError, GuestError
 from onceflow.model.text import message_of
 from onceflow.parse.child import IDLE_SECONDS, ParseGuest
 from onceflow.parse.folder import Folder, Stamp, digest
+from onceflow.runtime.crash_points import crash_point
 from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import Service
@@ -148,6 +149,7 @@ class ProcessFiles(Service):
             self._again.add(file.path)
             self._role.wakeups.wake("folder")
             return False
+        crash_point("dag-processor.register.before")
         try:
             done = await files.register(
                 self._role.database,
@@ -165,6 +167,7 @@ class ProcessFiles(Service):
                 self._in_conflict.add(file.path)
             log.warning("DAG file cannot be registered", file=file.path, error=str(error))
             return await files.register_failure(self._role.database, file, failure, seconds)
+        crash_point("dag-processor.register.after_commit")
         if done:
             log.info("DAG file registered", file=file.path, dags=[d.dag_id for d in spec.dags], ms=round(seconds * 1e3))
         return done

@@ -19,11 +19,12 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 from uuid import UUID
 
-from onceflow.config import Settings, from_values
+from onceflow.config import Settings, crash_points, from_values
 from onceflow.guest.lifeline import die_with_parent
 from onceflow.model.clock import boot_seconds
 from onceflow.model.errors import ConfigError, FencedError, UnreachableError, UnsupportedError
 from onceflow.runtime import log as logs
+from onceflow.runtime.crash_points import listen
 from onceflow.runtime.log import get_logger
 from onceflow.runtime.service import Background, Service, run_service
 from onceflow.runtime.wakeups import Wakeups
@@ -70,6 +71,7 @@ def main(kind: str, build: Build) -> NoReturn:
     handed_over = json.loads(sys.stdin.buffer.readline())
     settings = from_values(handed_over["settings"])
     logs.configure(settings, role=kind, pid=os.getpid())
+    listen(crash_points())
     try:
         code = asyncio.run(_run(kind, UUID(handed_over["process"]), settings, build))
     except (UnreachableError, UnsupportedError) as error:

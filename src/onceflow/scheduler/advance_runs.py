@@ -9,6 +9,7 @@ from onceflow.executors import notify_queued
 from onceflow.model.dagspec import AssetSchedule, ContinuousSchedule
 from onceflow.model.states import TaskState
 from onceflow.model.upstream import run_state
+from onceflow.runtime.crash_points import crash_point
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
 from onceflow.scheduler.decide import decide
@@ -39,6 +40,7 @@ class AdvanceRuns(Service):
             self.handled = len(claimed)
             if not claimed:
                 return False
+            crash_point("scheduler.advance.locked")
             versions = await self._versions.read(tx, {r.version for r in claimed})
             claimed = [r for r in claimed if r.version in versions]
             advance = Advance()
@@ -48,6 +50,8 @@ class AdvanceRuns(Service):
             ended = {run for run, _ in advance.ended}
             room_in = {r.dag for r in claimed if r.run in ended}
             started = await start_startable(tx, self._versions, room_in) if room_in else Counter[int]()
+            crash_point("scheduler.advance.before_commit")
+        crash_point("scheduler.advance.after_commit")
         if started or any(new is TaskState.QUEUED for _, _, new in advance.changes):
             notify_queued(self._role.wakeups)
         if room_in - started.keys() or starts.RUNS_PER_DAG in started.values():

@@ -6,6 +6,7 @@ from collections import Counter
 from functools import partial
 
 from onceflow.executors import notify_queued
+from onceflow.runtime.crash_points import crash_point
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
 from onceflow.scheduler.alarm import Alarm
@@ -40,11 +41,15 @@ class CreateAssetRuns(Service):
             self.contended = len(claimed) < len(consumers)
             if not claimed:
                 return False
+            crash_point("scheduler.consume.locked")
             self.handled = sum(len(c.pending) for c in claimed)
             judged = await judge_consumers(tx, self._role.id, claimed, self._versions)
+            crash_point("scheduler.consume.judged")
             started = Counter[int]()
             if judged.consumptions:
                 started = await start_startable(tx, self._versions, [c.dag for c in judged.consumptions])
+            crash_point("scheduler.consume.before_commit")
+        crash_point("scheduler.consume.after_commit")
         self.more = len(consumers) == CONSUMERS_PER_BATCH or any(map(_may_have_more, claimed))
         self.more |= any(seconds <= 0 for seconds in judged.again.values())
         self._alarm.set({c.dag: None for c in claimed}, {d: s for d, s in judged.again.items() if s > 0})

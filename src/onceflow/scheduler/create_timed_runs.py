@@ -6,6 +6,7 @@ from collections import Counter
 
 from onceflow.executors import notify_queued
 from onceflow.model.timetable import due
+from onceflow.runtime.crash_points import crash_point
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
 from onceflow.scheduler.start_runs import start_startable
@@ -50,6 +51,8 @@ class CreateTimedRuns(Service):
             started = (
                 await start_startable(tx, self._versions, {dag for dag, _ in slots}) if created else Counter[int]()
             )
+            crash_point("scheduler.timed.before_commit")
+        crash_point("scheduler.timed.after_commit")
         if started:
             notify_queued(self._role.wakeups)
         if starts.RUNS_PER_DAG in started.values():

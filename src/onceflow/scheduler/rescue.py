@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onceflow.executors import notify_queued
+from onceflow.runtime.crash_points import crash_point
 from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
@@ -45,8 +46,10 @@ class Rescue(Service):
         if self._role.may_take_over and (dead := await processes.bury(self._role.database, expired=True)):
             log.warning("processes declared dead", processes=[str(p) for p in dead])
             self._role.wakeups.notify("watcher")
+        crash_point("scheduler.rescue.buried")
         rescued = await tasks.rescue(self._role.database, take_over=self._role.may_take_over)
         if rescued:
+            crash_point("scheduler.rescue.after_commit")
             log.warning("tasks of vanished workers queued again", tasks=rescued)
             notify_queued(self._role.wakeups)
             self._role.wakeups.notify("finish")

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from onceflow.executors import notify_queued
 from onceflow.model.states import TaskState
 from onceflow.model.upstream import run_state
+from onceflow.runtime.crash_points import crash_point
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
 from onceflow.scheduler.decide import decide
@@ -66,6 +67,8 @@ class StartRuns(Service):
             return False
         async with self._role.database.transaction() as tx:
             started = await start_startable(tx, self._versions, dags)
+            crash_point("scheduler.start.before_commit")
+        crash_point("scheduler.start.after_commit")
         self.contended, self.handled = not started, started.total()
         self.more = len(dags) == DAGS_PER_BATCH or starts.RUNS_PER_DAG in started.values()
         if not started:

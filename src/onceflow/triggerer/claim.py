@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from onceflow.runtime.crash_points import crash_point
 from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import Service
@@ -30,9 +31,12 @@ class ClaimWatchers(Service):
         room = min(CLAIMED_AT_ONCE, share.fair - owned)
         if not share.free or room <= 0 or role.stop.is_set():
             return False
+        crash_point("triggerer.claim.before")
         claimed = await watchers.claim(
             role.database, role.id, room, role.settings.lease_seconds, take_over=role.may_take_over
         )
+        if claimed:
+            crash_point("triggerer.claim.after_commit")
         for watcher in claimed:
             log.info("watcher claimed", asset=watcher.asset, watcher=watcher.name, term=watcher.term)
             self._host.start(watcher)
@@ -67,6 +71,7 @@ class RenewWatchers(Service):
         )
         lost = [w for w in held if w.watcher.id not in kept and self._still(w)]
         changed = [w for w in held if kept.get(w.watcher.id, w.watcher.generation) != w.watcher.generation]
+        crash_point("triggerer.renew.after_commit")
         if lost:
             log.warning("watchers no longer ours", watchers=[w.watcher.name for w in lost])
             self._host.fence([w.watcher.id for w in lost])
@@ -83,4 +88,6 @@ class RenewWatchers(Service):
 async def give_up(role: Role, host: Host, ids: list[int]) -> None:
     """Stop these watchers' triggers and release them."""
     dropped = [w for i in ids if (w := host.drop(i)) is not None]
+    crash_point("triggerer.release.before")
     await watchers.release(role.database, role.id, [(w.watcher.id, w.watcher.term) for w in dropped])
+    crash_point("triggerer.release.after_commit")

@@ -10,6 +10,7 @@ from uuid import UUID, uuid5
 
 from onceflow.model.change import Change
 from onceflow.model.message import MessageId
+from onceflow.runtime.crash_points import crash_point
 from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.store.database import is_transient
@@ -48,6 +49,7 @@ async def deliver(role: Role, watcher: OwnedWatcher, start: UUID, batch: Batch, 
     ]
     ownership = Ownership(watcher.id, role.id, watcher.term)
     while True:
+        crash_point("triggerer.deliver.before")
         try:
             recorded = await record_if_owner(
                 role.database, ownership, changes, source, cursor=batch.cursor, batch=number, key=watcher.key
@@ -58,6 +60,7 @@ async def deliver(role: Role, watcher: OwnedWatcher, start: UUID, batch: Batch, 
             log.warning("event not stored yet", watcher=watcher.name, error=str(error))
             await asyncio.sleep(PAUSE)
             continue
+        crash_point("triggerer.deliver.after_commit")
         if any(r.is_new for r in recorded):
             role.wakeups.notify("delivery")
         return

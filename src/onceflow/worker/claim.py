@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onceflow.executors.base import Executor
+from onceflow.runtime.crash_points import crash_point
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import Service
 from onceflow.store.versions import Versions
@@ -29,7 +30,9 @@ class ClaimTasks(Service):
         self._guests.saturated = len(claimed) == free
         if not claimed:
             return False
+        crash_point("worker.claim.after_commit")
         versions = await self._versions.read(self._role.database, {t.version for t in claimed})
         for task in claimed:
             self._guests.launch(task, versions[task.version])
+        crash_point("worker.claim.launched")
         return True

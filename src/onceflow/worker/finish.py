@@ -8,6 +8,7 @@ import json
 from onceflow.executors.base import Executor
 from onceflow.model.errors import InputError, NotFoundError
 from onceflow.model.states import Outcome, TaskState
+from onceflow.runtime.crash_points import crash_point
 from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import Service
@@ -37,10 +38,12 @@ class FinishAttempts(Service):
         batch = self._guests.reports[:REPORTS_PER_BATCH]
         if not batch:
             return False
+        crash_point("worker.finish.before")
         try:
             await self._store(batch)
         except REFUSALS:
             await self._store_one_by_one(batch)
+        crash_point("worker.finish.after_commit")
         del self._guests.reports[: len(batch)]
         self.more, self.handled = bool(self._guests.reports), len(batch)
         topics = {"finish"} | ({"delivery"} if any(r.changes for r in batch) else set())
@@ -79,6 +82,8 @@ class RenewTasks(Service):
     async def run_once(self) -> bool:
         held = [(g.task.id, g.task.token) for g in self._guests.running.values() if not g.reported]
         kept = await self._executor.renew(held)
+        if held:
+            crash_point("worker.renew.after_commit")
         for task, token in held:
             if task not in kept:
                 self._guests.kill_fenced(token)

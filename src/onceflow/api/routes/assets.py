@@ -14,6 +14,7 @@ from onceflow.api.services import Answer, Limit, Offset, Shared, moment, request
 from onceflow.model.errors import InputError
 from onceflow.queries.assets import asset_name, list_assets
 from onceflow.queries.events import EventFilter, list_events, show_event
+from onceflow.runtime.crash_points import crash_point
 from onceflow.store.database import Database
 from onceflow.store.emit import change, emit
 
@@ -82,7 +83,9 @@ async def create_asset_event(
 
     async def record(sent: UUID) -> Answer:
         draft = change(await _named(shared.reads, body), body.key, body.extra, sighting=sent, where="body")
+        crash_point("api-server.emit.before")
         [answer] = await emit(shared.writes, [replace(draft, fallback=idempotency_key)], requester(request))
+        crash_point("api-server.emit.after_commit")
         shared.wake("delivery")
         status = "stored" if answer.status == "repeated" else answer.status
         rows = (await list_events(shared.reads, EventFilter(event_id=answer.event_id))).rows

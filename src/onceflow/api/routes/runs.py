@@ -12,6 +12,7 @@ from onceflow.api.replay import IdempotencyKey, answered_once
 from onceflow.api.services import Answer, Limit, Offset, Shared, moment, requester
 from onceflow.queries.dags import no_such_dag, show_dag
 from onceflow.queries.runs import RunFilter, list_runs, show_run
+from onceflow.runtime.crash_points import crash_point
 from onceflow.store.runs import create_manual
 
 router = APIRouter(prefix="/api/v2/dags/{dag_id}/dagRuns", tags=["DagRun"])
@@ -60,6 +61,7 @@ async def trigger_dag_run(
     """Start a run by hand. It stays queued while its DAG is paused."""
 
     async def trigger(sent: UUID) -> Answer:
+        crash_point("api-server.trigger.before")
         made = await create_manual(
             shared.writes,
             dag_id,
@@ -68,6 +70,7 @@ async def trigger_dag_run(
             by=requester(request),
             request=sent if idempotency_key else None,
         )
+        crash_point("api-server.trigger.after_commit")
         if made is None:
             raise await no_such_dag(shared.reads, dag_id)
         shared.wake("run", "dag")
