@@ -36,14 +36,23 @@ class Run:
 
 @dataclass
 class Consumer:
-    """`deliveries`: what became of each event; "new" and "waiting" (judged, but not yet consumed) are both pending."""
+    """`deliveries`: what became of each event; "new" and "waiting" (judged, but not yet consumed) are both pending.
+
+    `joining`: of these a person asked for one run.
+    """
 
     schedule: AssetSchedule
     cap: int
+    while_paused: str = "hold"
     active: bool = True
     paused: bool = False
+    joining: set[int] = field(default_factory=set)
     deliveries: dict[int, str] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
+
+    def unread(self) -> list[int]:
+        """What a scheduler reads: a join first, alone."""
+        return [e for e in self.those("new") if not self.joining or e in self.joining]
 
     def those(self, *states: str) -> list[int]:
         return sorted(e for e, state in self.deliveries.items() if state in states)
@@ -71,17 +80,28 @@ class Reference:
             if consumer.active and event.asset in names(consumer.schedule.condition):
                 consumer.deliveries[event.id] = "new"
 
-    def declare(self, name: str, schedule: AssetSchedule, cap: int) -> None:
+    def declare(self, name: str, schedule: AssetSchedule, cap: int, while_paused: str) -> None:
         """A new or edited consumer: all that is pending is judged anew, and what was held for want of the consumer."""
-        known = self.consumers.setdefault(name, Consumer(schedule, cap))
-        if known.active and (known.schedule, known.cap) == (schedule, cap):
+        known = self.consumers.setdefault(name, Consumer(schedule, cap, while_paused))
+        if (known.active, known.schedule, known.cap, known.while_paused) == (True, schedule, cap, while_paused):
             return
-        known.schedule, known.cap, known.active = schedule, cap, True
+        known.active, known.schedule, known.cap, known.while_paused = True, schedule, cap, while_paused
         self._reopen(known, "waiting", "inactive", "unscheduled")
 
-    def unpause(self, name: str) -> None:
-        self.consumers[name].paused = False
-        self._reopen(self.consumers[name], "pause")
+    def pause(self, name: str) -> None:
+        self.consumers[name].paused = True
+        self.consumers[name].joining = set()
+
+    def unpause(self, name: str, pending: str) -> None:
+        """What the pause held is judged as ever; or what is open at all is discarded, or is to be one run."""
+        c = self.consumers[name]
+        c.paused = False
+        if pending == "each":
+            self._reopen(c, "pause")
+            return
+        waiting = c.those("pause", *PENDING)
+        c.deliveries.update(dict.fromkeys(waiting, "discarded" if pending == "discard" else "new"))
+        c.joining = set(waiting) if pending == "join" else set()
 
     def _reopen(self, consumer: Consumer, *states: str) -> None:
         consumer.deliveries.update(dict.fromkeys(consumer.those(*states), "new"))
@@ -95,23 +115,36 @@ class Reference:
             c.deliveries[event] = self._sort(c, self.events[event])
         if not c.active or c.paused:
             return
-        if c.schedule.policy == "each":
+        if c.joining:
+            self._join(c)
+        elif c.schedule.policy == "each":
             for event in c.those("waiting"):
                 self._make_run(c, event, [event])
-            return
+        elif c.schedule.policy == "latest":
+            self._judge_latest(c, self._waiting(c))
+        elif holds(c.schedule.condition, self._waiting(c)):
+            self._judge_together(c, c.those("waiting"), now)
+
+    def _join(self, c: Consumer) -> None:
+        c.joining = set()
+        waiting = self._waiting(c)
+        if c.schedule.policy == "latest":
+            self._give_way(c, waiting)
+        if holds(c.schedule.condition, waiting):
+            members = c.those("waiting")
+            self._make_run(c, self._completing(c.schedule.condition, members), members)
+
+    def _waiting(self, c: Consumer) -> dict[str, list[int]]:
         waiting: dict[str, list[int]] = {}
         for event in c.those("waiting"):
             waiting.setdefault(self.events[event].asset, []).append(event)
-        if c.schedule.policy == "latest":
-            self._judge_latest(c, waiting)
-        elif waiting and holds(c.schedule.condition, waiting):
-            self._judge_together(c, c.those("waiting"), now)
+        return waiting
 
     def _sort(self, c: Consumer, event: Event) -> str:
         if not c.active:
             return "inactive"
         if c.paused:
-            return "pause"
+            return "pause" if c.while_paused == "hold" else "discarded"
         if event.asset not in names(c.schedule.condition):
             return "unscheduled"
         wanted = c.schedule.filters.get(event.asset)
@@ -141,15 +174,19 @@ class Reference:
         return min(ends)
 
     def _judge_latest(self, c: Consumer, waiting: dict[str, list[int]]) -> None:
-        newest = {self.events[e].asset: e for e in c.those(*IN_A_RUN)}
-        for asset in [a for a, events in waiting.items() if events[-1] < newest.get(a, 0)]:
-            c.deliveries.update(dict.fromkeys(waiting.pop(asset), "superseded"))
-        if not waiting or not holds(c.schedule.condition, waiting) or c.count("queued", "running") >= c.cap:
+        self._give_way(c, waiting)
+        if not holds(c.schedule.condition, waiting) or c.count("queued", "running") >= c.cap:
             return
         members = sorted(events.pop() for events in waiting.values())
         for events in waiting.values():
             c.deliveries.update(dict.fromkeys(events, "superseded"))
         self._make_run(c, self._completing(c.schedule.condition, members), members)
+
+    def _give_way(self, c: Consumer, waiting: dict[str, list[int]]) -> None:
+        """What waits of an asset of which a newer event is in a run came too late."""
+        newest = {self.events[e].asset: e for e in c.those(*IN_A_RUN)}
+        for asset in [a for a, events in waiting.items() if events[-1] < newest.get(a, 0)]:
+            c.deliveries.update(dict.fromkeys(waiting.pop(asset), "superseded"))
 
     def _completing(self, condition: list[Any], members: Sequence[int]) -> int:
         """The first event with which the condition holds."""

@@ -88,6 +88,12 @@ def schedules(draw: strategies.DrawFn) -> AssetSchedule:
     return AssetSchedule(tree, policy, filters=filters, **how)
 
 
+consumers = strategies.tuples(
+    schedules(), strategies.integers(1, 3), strategies.sampled_from(["hold", "hold", "discard"])
+)
+"""A schedule, `max_active_runs`, `while_paused`."""
+
+
 class Killed(Exception):
     """The process ends here."""
 
@@ -99,6 +105,7 @@ class Mortal(Connection):
         super().__init__(raw)
         self._lives = lives
         self._cut = cut
+        self._pid = raw.get_server_pid()
 
     async def fetch(self, name: str, *args: Any) -> list[Any]:
         await self._live()
@@ -112,7 +119,7 @@ class Mortal(Connection):
         self._lives -= 1
         if self._lives < 0:
             if self._cut is not None:
-                await self._cut(self._raw)
+                await self._cut(self._pid)
             raise Killed
 
 
@@ -123,6 +130,7 @@ class Open:
     transaction: Any
     tx: Connection
     held: set[str]
+    pid: int
     claimed: list[Claimed] = field(default_factory=list)
     read: dict[str, list[int]] = field(default_factory=dict)
     answers: list[events.Recorded] = field(default_factory=list)
@@ -168,23 +176,21 @@ class Store(RuleBasedStateMachine):
     def locked(self) -> set[str]:
         return set().union(*(o.held for o in self.judging.values()))
 
-    @initialize(
-        given=strategies.lists(strategies.tuples(schedules(), strategies.integers(1, 3)), min_size=2, max_size=3)
-    )
-    def begin(self, given: list[tuple[AssetSchedule, int]]) -> None:
-        for name, (schedule, cap) in zip(CONSUMERS, given, strict=False):
-            self.declare_consumer(name, schedule, cap)
+    @initialize(given=strategies.lists(consumers, min_size=2, max_size=3))
+    def begin(self, given: list[tuple[AssetSchedule, int, str]]) -> None:
+        for name, declared in zip(CONSUMERS, given, strict=False):
+            self.declare_consumer(name, *declared)
 
     # Authors and operators -------------------------------------------------------------------------------------------
 
     @precondition(lambda self: not self.judging and self.telling is None)
-    @rule(name=strategies.sampled_from(CONSUMERS), schedule=schedules(), cap=strategies.integers(1, 3))
-    def edit(self, name: str, schedule: AssetSchedule, cap: int) -> None:
-        self.declare_consumer(name, schedule, cap)
+    @rule(name=strategies.sampled_from(CONSUMERS), declared=consumers)
+    def edit(self, name: str, declared: tuple[AssetSchedule, int, str]) -> None:
+        self.declare_consumer(name, *declared)
 
-    def declare_consumer(self, name: str, schedule: AssetSchedule, cap: int) -> None:
-        self.run(declare(self.database, *ASSETS, dag(name, schedule, max_active_runs=cap)))
-        self.reference.declare(name, schedule, cap)
+    def declare_consumer(self, name: str, schedule: AssetSchedule, cap: int, while_paused: str) -> None:
+        self.run(declare(self.database, *ASSETS, dag(name, schedule, max_active_runs=cap, while_paused=while_paused)))
+        self.reference.declare(name, schedule, cap, while_paused)
         self.ids = dict(self.run(self._sql("select id, dag_id from dag")))
 
     @precondition(lambda self: not self.judging and self.telling is None and self.reference.consumers)
@@ -195,15 +201,15 @@ class Store(RuleBasedStateMachine):
         self.reference.consumers[name].active = False
 
     @precondition(lambda self: not self.judging and self.reference.consumers)
-    @rule(data=strategies.data())
-    def pause_or_resume(self, data: strategies.DataObject) -> None:
+    @rule(data=strategies.data(), pending=strategies.sampled_from(["each", "join", "discard"]))
+    def pause_or_resume(self, data: strategies.DataObject, pending: dags.OnResume) -> None:
         name = data.draw(strategies.sampled_from(sorted(self.reference.consumers)))
         if self.reference.consumers[name].paused:
-            self.run(dags.unpause(self.database, name))
-            self.reference.unpause(name)
+            self.run(dags.unpause(self.database, name, pending, by=SOURCE))
+            self.reference.unpause(name, pending)
         else:
-            self.run(dags.pause(self.database, name))
-            self.reference.consumers[name].paused = True
+            self.run(dags.pause(self.database, name, by=SOURCE))
+            self.reference.pause(name)
 
     @rule(seconds=strategies.sampled_from([0.5, 4, 9, 10, 26, -3]))
     def clock_steps(self, seconds: float) -> None:
@@ -322,7 +328,7 @@ class Store(RuleBasedStateMachine):
         assert opened.held == {self.ids[i] for i in found} - locked
         for c in opened.claimed:
             opened.read[self.ids[c.dag]] = [p.event_id for p in c.pending]
-            assert opened.read[self.ids[c.dag]] == self.reference.consumers[self.ids[c.dag]].those("new")
+            assert opened.read[self.ids[c.dag]] == self.reference.consumers[self.ids[c.dag]].unread()
 
     async def _judge(self, number: int, opened: Open) -> None:
         opened.now = self.now
@@ -436,15 +442,16 @@ class Store(RuleBasedStateMachine):
 
     async def _begin(self, held: set[str]) -> Open:
         transaction = self.database.transaction()
-        return Open(transaction, await transaction.__aenter__(), held)
+        tx = await transaction.__aenter__()
+        return Open(transaction, tx, held, tx._raw.get_server_pid())
 
     async def _end(self, opened: Open, fate: str) -> None:
         """Commit, roll back, or be cut off (if the transaction was not before)."""
         if fate == "commit":
             await opened.transaction.__aexit__(None, None, None)
             return
-        if fate == "cut" and not opened.tx._raw.is_closed():
-            await self._cut(opened.tx._raw)
+        if fate == "cut":
+            await self._cut(opened.pid)
         try:
             await opened.transaction.__aexit__(Killed, Killed(), None)
         except Killed:
@@ -453,9 +460,10 @@ class Store(RuleBasedStateMachine):
             if not (is_transient(error) or isinstance(error, UnreachableError)):
                 raise
 
-    async def _cut(self, raw: Any) -> None:
-        """The server ends the session and has let go of its locks."""
-        await self.admin.fetchval("select pg_terminate_backend($1, 5000)", raw.get_server_pid())
+    async def _cut(self, pid: int) -> None:
+        """The server ends the session, if it has not, and has let go of its locks."""
+        there = "select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity where pid = $1"
+        await self.admin.fetchval(there, pid)
 
     async def _sql(self, text: str, *args: Any) -> list[tuple[Any, ...]]:
         async with self.database._acquire() as raw:
