@@ -37,10 +37,14 @@ class Emitter:
                 stop.set()
                 ringing.cancel()
 
-    async def emit(self, asset: str, events: int = 1) -> tuple[list[int], float]:
+    async def emit(self, asset: str, events: int = 1, extra: str = "{}") -> tuple[list[int], float]:
         """Record so many changes of the asset in one transaction: the events' ids, and the time of the answer."""
-        changes = [Change(asset, "{}", None, uuid.uuid4()) for _ in range(events)]
+        changes = [Change(asset, extra, None, uuid.uuid4()) for _ in range(events)]
         recorded = await record(self.database, changes, SOURCE)
         committed = time.time()
-        self._wakeups.notify("delivery")
+        self.wake("delivery")
         return [r.event_id for r in recorded], committed
+
+    def wake(self, topic: str) -> None:
+        """Tell the system's processes of something."""
+        self._wakeups.notify(topic)

@@ -56,6 +56,8 @@ LIMITS = {
     "burst.runs": Limit(300, more=True),
     "chain.per task": Limit(15),
     "parallel.tasks": Limit(300, more=True),
+    "consume.50,000 pending events in one run": Limit(1),
+    "consume.scheduler's memory for it": Limit(50),
     "imports.import onceflow": Limit(80),
     "verify.seconds": Limit(30),
     "promise.cost": Limit(20),

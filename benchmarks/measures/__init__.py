@@ -23,6 +23,7 @@ NAMES = (
     "parallel",
     "fanout",
     "ingest",
+    "consume",
     "statements",
     "files",
     "watchers",

@@ -23,6 +23,7 @@ from onceflow.model.consume import (
     judge_each,
     judge_gathered,
     parts,
+    with_fresh,
 )
 from onceflow.model.dagspec import AssetSchedule, Policy
 from onceflow.model.errors import DagError
@@ -67,8 +68,8 @@ def judge(schedule: AssetSchedule, pending: list[Pending]) -> tuple[Group, ...]:
         return tuple(g for g, _ in parts(schedule, named, waiting(named), at(1e6)).groups)
     for group in judgement.groups:
         everything = tuple(p.event_id for p in named)
-        groups.append(Group(group.start_event, everything if group.members is None else group.members))
-        assert group.members is not None or group.count == len(named)
+        groups.append(Group(group.start_event, everything if group.others else group.members))
+        assert group.others in (0, len(named))
     return tuple(groups)
 
 
@@ -93,7 +94,15 @@ def test_all_waits_for_the_last_asset() -> None:
 
 
 def test_all_takes_everything_and_names_the_event_that_completed_it() -> None:
-    assert gathered(AND, events("aaba")).groups == (Group(3, None, 4),)
+    assert gathered(AND, events("aaba")).groups == (Group(3, (), 4),)
+
+
+def test_what_nobody_has_judged_before_is_named_and_the_rest_counted() -> None:
+    pending = events("aaba")
+    merged = with_fresh(waiting(pending[:2]), pending[2:], START)
+    assert {a: (w.count, w.first, w.last) for a, w in merged.items()} == {"a": (3, 1, 4), "b": (1, 3, 3)}
+    judged = judge_gathered(AND, Situation(START, merged, fresh=(3, 4)))
+    assert judged.groups == (Group(3, (3, 4), 2),)
 
 
 def test_all_with_or_starts_at_the_first_event() -> None:
@@ -134,7 +143,7 @@ def test_a_window_ends_with_quiet_or_with_the_wait_of_its_first(
     judged = gathered(WINDOW, events(assets), now)
     assert judged.due == (None if due is None else at(due))
     assert judged.explanation["window"]["closed_by"] == closed_by
-    assert judged.groups == (() if closed_by is None else (Group(1, None, len(assets)),))
+    assert judged.groups == (() if closed_by is None else (Group(1, (), len(assets)),))
 
 
 def test_a_window_says_its_limits_and_its_times() -> None:
@@ -158,7 +167,7 @@ def test_a_window_whose_condition_is_not_met_waits_for_an_event_not_for_a_time()
 def test_a_window_ends_at_once_when_it_is_full() -> None:
     schedule = AssetSchedule(["or", [A, B]], "window", max_wait=1e9, max_size=3)
     judged = gathered(schedule, events("aba"), 4)
-    assert judged.groups == (Group(1, None, 3),)
+    assert judged.groups == (Group(1, (), 3),)
     assert judged.explanation["window"]["closed_by"] == "max_size"
 
 
@@ -227,7 +236,7 @@ def test_latest_of_joined_assets_waits_for_all_of_them() -> None:
 def test_a_person_s_join_is_one_run_whatever_the_policy(policy: Policy) -> None:
     schedule = AssetSchedule(["or", [A, B]], policy, quiet=1e9, max_size=2 if policy == "window" else None)
     judged = gathered(schedule, events("abab"), 5, room=0, resumed={"id": 1})
-    assert judged.groups == (Group(1, None, 4),)
+    assert judged.groups == (Group(1, (), 4),)
     assert judged.explanation["resumed"] == {"id": 1}
     assert gathered(AND, events("aa"), resumed={"id": 1}).groups == ()
 
@@ -272,18 +281,18 @@ def test_no_run_has_an_input_missing(schedule: AssetSchedule, pending: list[Pend
     """apache/airflow#56541: an AND never fires with an input missing."""
     asset = {p.event_id: p.asset for p in pending}
     for group in judge(schedule, pending):
-        assert holds(schedule.condition, {asset[m] for m in group.members or ()})
+        assert holds(schedule.condition, {asset[m] for m in group.members})
 
 
 @given(schedules(), queues)
 def test_every_event_is_in_one_run_at_most(schedule: AssetSchedule, pending: list[Pending]) -> None:
     judged = judge(schedule, pending)
-    members = [m for group in judged for m in group.members or ()]
+    members = [m for group in judged for m in group.members]
     assert len(members) == len(set(members))
     assert set(members) <= {p.event_id for p in pending}
-    assert all(group.start_event in (group.members or ()) for group in judged)
-    assert all(list(group.members or ()) == sorted(group.members or ()) for group in judged)
-    assert all(len(group.members or ()) <= (schedule.max_size or 99) for group in judged)
+    assert all(group.start_event in (group.members) for group in judged)
+    assert all(list(group.members) == sorted(group.members) for group in judged)
+    assert all(len(group.members) <= (schedule.max_size or 99) for group in judged)
 
 
 @given(schedules(), queues)
@@ -292,7 +301,7 @@ def test_what_is_left_when_all_is_judged_makes_no_further_run(schedule: AssetSch
     left = [p for p in pending if p.asset in assets_of(schedule.condition)]
     for _ in range(len(left) + 1):
         groups = judge(schedule, left)
-        taken = {m for group in groups for m in group.members or ()}
+        taken = {m for group in groups for m in group.members}
         left = [] if schedule.policy == "latest" and groups else [p for p in left if p.event_id not in taken]
         if not groups:
             break
@@ -310,7 +319,7 @@ def test_judging_in_portions_loses_nothing(condition: list[Any], pending: list[P
     while pending:
         size = data.draw(st.integers(1, len(pending)))
         left, pending = left + pending[:size], pending[size:]
-        taken = {m for group in judge(schedule, left) for m in group.members or ()}
+        taken = {m for group in judge(schedule, left) for m in group.members}
         consumed += taken
         left = [p for p in left if p.event_id not in taken]
     assert len(consumed) == len(set(consumed))

@@ -173,7 +173,10 @@ async def test_a_join_takes_what_waited_before_the_pause(database: Database) -> 
 
 
 @pytest.mark.parametrize("policy", ["each", "all"])
-async def test_a_join_of_more_than_a_portion_is_one_run(database: Database, policy: Policy) -> None:
+async def test_a_join_of_more_than_a_portion_is_one_run(
+    database: Database, policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliveries, "GATHERED_AT_ONCE", 1)
     scheduler = Scheduler(database)
     await declare(database, "a", dag("d", schedule_of(policy)))
     await dags.pause(database, "d", by=ANNA)

@@ -50,12 +50,13 @@ class Waiting:
 class Situation:
     """What a gathering consumer is judged on. `room`: how many more runs `max_active_runs` allows.
 
-    `overtaken`: assets of which an event newer than all that wait is in a run already, with that event. `resumed`: who
-    asked for one run of everything.
+    `fresh`: those of the waiting events that nobody has judged before, in order. `overtaken`: assets of which an event
+    newer than all that wait is in a run already, with that event. `resumed`: who asked for one run of everything.
     """
 
     now: datetime
     waiting: Mapping[str, Waiting]
+    fresh: tuple[int, ...] = ()
     room: int = 1
     cap: int = 1
     overtaken: Mapping[str, int] = field(default_factory=dict)
@@ -66,12 +67,12 @@ class Situation:
 class Group:
     """The events of one run. `start_event` is the one that completed the condition.
 
-    `members` are its events in order; None: everything that waits, `count` events.
+    `members` are its events in order. `others`: how many were judged before and go in as well, all that wait.
     """
 
     start_event: int
-    members: tuple[int, ...] | None
-    count: int = 0
+    members: tuple[int, ...]
+    others: int = 0
 
 
 @dataclass(frozen=True)
@@ -140,14 +141,29 @@ def judge_gathered(schedule: AssetSchedule, situation: Situation) -> Judgement:
     met = bool(waiting) and explanation["condition"]["holds"]
     if situation.resumed is not None:
         explanation["resumed"] = dict(situation.resumed)
-        return Judgement(_everything(schedule, waiting) if met else (), explanation)
+        return Judgement(_everything(schedule, situation) if met else (), explanation)
     match schedule.policy:
         case "window":
             return _judge_window(schedule, situation, waiting, explanation, met=met)
         case "latest":
             return _judge_latest(schedule, situation, waiting, explanation, met=met)
         case _:
-            return Judgement(_everything(schedule, waiting) if met else (), explanation)
+            return Judgement(_everything(schedule, situation) if met else (), explanation)
+
+
+def with_fresh(waiting: Mapping[str, Waiting], fresh: Sequence[Pending], at: datetime) -> dict[str, Waiting]:
+    """What waits, and with it what nobody has judged before, where it does not matter when that was recorded."""
+    found = dict(waiting)
+    for p in fresh:
+        old = found.get(p.asset)
+        new = Waiting(1, p.event_id, p.event_id, at, at)
+        found[p.asset] = new if old is None else _joined(old, new)
+    return found
+
+
+def _joined(one: Waiting, two: Waiting) -> Waiting:
+    first, last = min(one.first, two.first), max(one.last, two.last)
+    return Waiting(one.count + two.count, first, last, one.first_at, two.last_at)
 
 
 def parts(schedule: AssetSchedule, oldest: Sequence[Pending], waiting: Mapping[str, Waiting], now: datetime) -> Parts:
@@ -198,7 +214,7 @@ def _judge_window(
         return Judgement((), explanation, due=_due(schedule, waiting))
     if schedule.max_size is not None and sum(w.count for w in waiting.values()) > schedule.max_size:
         return Judgement((), explanation, in_parts=True)
-    return Judgement(_everything(schedule, waiting), explanation)
+    return Judgement(_everything(schedule, situation), explanation)
 
 
 def _judge_latest(
@@ -220,8 +236,10 @@ def _judge_latest(
     return Judgement((group,), explanation, superseded=newest | dict(situation.overtaken))
 
 
-def _everything(schedule: AssetSchedule, waiting: Mapping[str, Waiting]) -> tuple[Group, ...]:
-    return (Group(_completing(schedule.condition, waiting), None, sum(w.count for w in waiting.values())),)
+def _everything(schedule: AssetSchedule, situation: Situation) -> tuple[Group, ...]:
+    waiting = sum(w.count for w in situation.waiting.values())
+    starter = _completing(schedule.condition, situation.waiting)
+    return (Group(starter, situation.fresh, waiting - len(situation.fresh)),)
 
 
 def _window(schedule: AssetSchedule, waiting: Mapping[str, Waiting], now: datetime) -> dict[str, Any]:
@@ -280,11 +298,8 @@ def _gathered(pending: Iterable[Pending]) -> dict[str, Waiting]:
     for p in pending:
         assert p.at is not None
         old = found.get(p.asset)
-        found[p.asset] = (
-            Waiting(1, p.event_id, p.event_id, p.at, p.at)
-            if old is None
-            else Waiting(old.count + 1, old.first, p.event_id, old.first_at, p.at)
-        )
+        new = Waiting(1, p.event_id, p.event_id, p.at, p.at)
+        found[p.asset] = new if old is None else _joined(old, new)
     return found
 
 

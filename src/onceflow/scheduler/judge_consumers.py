@@ -1,8 +1,9 @@
 """Judges a batch of locked consumers, and writes what it came to: dispositions, decisions, runs, when to look again.
 
 First every event that nobody has judged: held, discarded, filtered, or wanted. Where each makes a run of its own, that
-is all. Where a consumer gathers, the wanted ones are marked as judged, and then what waits is surveyed per asset and
-judged. A consumer that cannot be judged is held and named, and harms no other.
+is all. Where a consumer gathers, the wanted ones are marked as judged (but for those that go into a run of everything
+at once), and then what waits is surveyed per asset and judged. A consumer that cannot be judged is held and named, and
+harms no other.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from onceflow.model.asset_expr import assets_of
-from onceflow.model.consume import Judgement, Pending, Situation, judge_each, judge_gathered, parts
+from onceflow.model.consume import Judgement, Pending, Situation, judge_each, judge_gathered, parts, with_fresh
 from onceflow.model.dagspec import AssetSchedule
 from onceflow.model.event_filter import Filter, judge_payload
 from onceflow.model.serialize import dumps
@@ -53,10 +54,11 @@ class Judged:
 
 @dataclass(frozen=True)
 class Gathering:
-    """A consumer whose waiting events are to be judged together."""
+    """A consumer whose waiting events are to be judged together. `fresh`: those that are not marked as judged yet."""
 
     consumer: Claimed
     schedule: AssetSchedule
+    fresh: Sequence[Pending] = ()
 
 
 async def judge_consumers(
@@ -72,8 +74,10 @@ async def judge_consumers(
     await deliveries.settle(tx, judged.settled, now)
     await deliveries.mark_judged(tx, judged.wanted)
     judged.settled.clear()
+    judged.wanted.clear()
     await _gather(tx, judged, gathering, now)
     await deliveries.settle(tx, judged.settled, now)
+    await deliveries.mark_judged(tx, judged.wanted)
     if judged.consumptions:
         await deliveries.consume(tx, process, judged.consumptions, now)
     await deliveries.supersede(tx, judged.superseded, now)
@@ -142,10 +146,13 @@ def _sort(
         return None
     judged.settled += settled
     if judgement is None:
+        complete = len(consumer.pending) <= consumer.limit
+        if complete and (schedule.policy == "all" or consumer.joining is not None):
+            return Gathering(consumer, schedule, pending)
         judged.wanted += [(consumer.dag, p.event_id) for p in pending]
-        if len(consumer.pending) < deliveries.GATHERED_PER_CONSUMER:
+        if complete:
             return Gathering(consumer, schedule)
-        judged.notes.append(Note(consumer.dag, judge_at=AT_ONCE))  # for there may be more, and if not, it is due
+        judged.notes.append(Note(consumer.dag, judge_at=AT_ONCE))
         judged.again[consumer.dag] = 0
         return None
     if judgement.groups:
@@ -186,14 +193,20 @@ async def _gather(tx: Connection, judged: Judged, gathering: Sequence[Gathering]
         return
     count_to = max(COUNTED, *((g.schedule.max_size or 0) + 1 for g in gathering))
     surveyed = await deliveries.survey(tx, [g.consumer.dag for g in gathering], count_to, now)
-    ready = [g for g in gathering if g.consumer.joining is not None or not surveyed[g.consumer.dag].catching_up]
+    ready = []
+    for g in gathering:
+        if g.consumer.joining is not None or not surveyed[g.consumer.dag].catching_up:
+            ready.append(g)
+        else:
+            judged.wanted += [(g.consumer.dag, p.event_id) for p in g.fresh]
     resumed = await interventions.read(tx, [j for g in ready if (j := g.consumer.joining) is not None])
     overtaken = await _overtaken(tx, [g for g in ready if g.schedule.policy == "latest"], surveyed)
     for g in ready:
         found = surveyed[g.consumer.dag]
         situation = Situation(
             found.now,
-            found.waiting,
+            with_fresh(found.waiting, g.fresh, found.now),
+            tuple(p.event_id for p in g.fresh),
             found.room,
             found.cap,
             overtaken.get(g.consumer.dag, {}),
@@ -202,7 +215,7 @@ async def _gather(tx: Connection, judged: Judged, gathering: Sequence[Gathering]
         judgement = _judge(judged, g, situation)
         if _takes_everything(judgement) and any(w.count >= count_to for w in found.waiting.values()):
             exact = await deliveries.survey(tx, [g.consumer.dag], None, now)
-            situation = replace(situation, waiting=exact[g.consumer.dag].waiting)
+            situation = replace(situation, waiting=with_fresh(exact[g.consumer.dag].waiting, g.fresh, found.now))
             judgement = _judge(judged, g, situation)
         if judgement is not None and judgement.in_parts:
             await _consume_parts(tx, judged, g, situation)
@@ -219,7 +232,7 @@ def _judge(judged: Judged, g: Gathering, situation: Situation) -> Judgement | No
 
 
 def _takes_everything(judgement: Judgement | None) -> bool:
-    return judgement is not None and any(group.members is None for group in judgement.groups)
+    return judgement is not None and any(group.others for group in judgement.groups)
 
 
 async def _overtaken(
@@ -240,6 +253,8 @@ def _consume(judged: Judged, g: Gathering, judgement: Judgement, now: datetime) 
     if judgement.groups:
         judged.consumptions.append(Consumption(consumer.dag, consumer.version, judgement.groups, explanation))
     judged.superseded += [(consumer.dag, event) for event in judgement.superseded.values()]
+    if not judgement.groups:
+        judged.wanted += [(consumer.dag, p.event_id) for p in g.fresh]
     judge_at = WHEN_A_RUN_ENDED if judgement.for_room else judgement.due
     joined = consumer.joining is not None
     if not judgement.groups or joined:

@@ -18,6 +18,7 @@ from onceflow.store.database import Connection, Database
 
 PENDING_PER_CONSUMER = 500
 GATHERED_PER_CONSUMER = 2000
+GATHERED_AT_ONCE = 50_000
 PAYLOADS_AT_ONCE = 100
 
 Judge = Literal["infinity", "-infinity"]
@@ -30,6 +31,7 @@ class Claimed:
     """A locked consumer and what nobody has judged for it. `hold` = why it may not consume now ("" = it may).
 
     `pause`: the intervention that paused it last. `joining`: the one that asked for one run of what is pending.
+    `limit`: of a consumer that gathers, this is all there is, unless there is more than that.
     """
 
     dag: int
@@ -37,6 +39,7 @@ class Claimed:
     hold: str
     pause: int | None = None
     joining: int | None = None
+    limit: int = GATHERED_PER_CONSUMER
     pending: list[Pending] = field(default_factory=list)
 
 
@@ -90,11 +93,12 @@ async def find_consumers(database: Database, limit: int, after: int = 0, now: da
 async def claim(tx: Connection, dags: Sequence[int], limit: int = PENDING_PER_CONSUMER) -> list[Claimed]:
     """Lock the consumers that nobody else holds and read what nobody has judged for them, in commit order."""
     found: dict[int, Claimed] = {}
-    for row in await tx.fetch("deliveries/claim", list(dags), limit, max(limit, GATHERED_PER_CONSUMER)):
+    gathered = max(limit, GATHERED_PER_CONSUMER, GATHERED_AT_ONCE // max(1, len(dags)))
+    for row in await tx.fetch("deliveries/claim", list(dags), limit, gathered + 1):
         claimed = found.get(row["dag"])
         if claimed is None:
             claimed = found[row["dag"]] = Claimed(
-                row["dag"], row["version"], row["hold"] or "", row["pause"], row["joining"]
+                row["dag"], row["version"], row["hold"] or "", row["pause"], row["joining"], gathered
             )
         if row["event"] is not None:
             claimed.pending.append(Pending(row["event"], row["asset"]))
@@ -190,9 +194,9 @@ async def consume(
             run_dag.append(consumption.dag)
             run_decision.append(decision)
             run_start.append(group.start_event)
-            run_waiting.append(group.count if group.members is None else 0)
-            member_run.extend([len(run_dag)] * len(group.members or ()))
-            member_event.extend(group.members or ())
+            run_waiting.append(group.others)
+            member_run.extend([len(run_dag)] * len(group.members))
+            member_event.extend(group.members)
     rows = await tx.fetch(
         "runs/create_from_deliveries",
         process,
