@@ -1,4 +1,4 @@
-/* Schedulers: create asset runs (scheduler/create_asset_runs.py, claim_deliveries and create_asset_runs in
+/* Schedulers: create asset runs (scheduler/create_asset_runs.py and judge_consumers.py, claim_deliveries and create_asset_runs in
    0002_functions.sql, store/sql/deliveries/*.sql). Consumers of policy Each come before those of policy All; ALL_FROM is
    the first of these. An All's condition is A & B, where IN_A and IN_B are the sets of the changes of the two assets;
    an Each's is A | B. One transaction handles all consumers that it finds, as one batch. */
