@@ -86,7 +86,7 @@ WITHOUT = (
     Check("NO_UNIQUE_KEY", "watching", "-DNO_UNIQUE_KEY -DKEYS", "change_key's primary key", "G1"),
     Check("NO_SIGHTING", "watching", "-DNO_SIGHTING", "sent again under the same sighting", "G1"),
     Check("NO_SIGHTING: emit", "watching", "-DNO_SIGHTING -DEMITS -DFAULTS=1", "likewise, by an emitter", "G1"),
-    Check("NO_RENEWAL_LIST", "watching", "-DNO_RENEWAL_LIST", "leases renewed by a list: watchers", "G2"),
+    Check("NO_COMPARISON", "watching", "-DNO_COMPARISON", "what is owned is compared with what is run", "G2"),
     Check("NO_BATCH_NUMBER", "watching", "-DNO_BATCH_NUMBER", "a late session does not move the cursor back", "G2"),
     Check("NO_EDIT_FENCE", "watching", "-DNO_EDIT_FENCE", "an edited watcher's owner is fenced", "G1"),
     Check("SIGHTING_BY_TERM", "watching", "-DSIGHTING_BY_TERM -DRESTARTS", "each start has sightings of its own", "G2"),

@@ -5,11 +5,13 @@
 bool watcher_locked;          /* a transaction under way has the watcher's row */
 byte owner = NOBODY;
 byte term;
-bool leased;                  /* lease_until is in the future */
+bool ready[HOSTS];            /* process.ready_until is in the future: what it owns is not taken over */
 byte cursor;                  /* the changes below it were told */
 byte last_batch;              /* number of the last batch that was stored in this term */
 bool edited;                  /* generation <> claimed_generation: declared anew since it was claimed */
 
+byte claimed[HOSTS];          /* the term of a claim whose answer is on its way; 0 = none */
+byte read[HOSTS];             /* and the cursor in it */
 byte my_term[HOSTS];          /* Host.watches: the term with which the triggerer runs the watcher; 0 = it does not */
 byte at[HOSTS];               /* the change that its trigger tells next */
 byte start[HOSTS];            /* this start of the trigger */
@@ -25,12 +27,10 @@ bool again[HOSTS];            /* to start again once its batch is stored */
 #define MAY_WRITE(t) (term == (t) && owner != NOBODY && !edited)
 #endif
 #define RUNS(h) (my_term[h] != 0 && my_term[h] == term && owner != NOBODY)
-#if HOSTS == 2
-#define LISTED (RUNS(0) || RUNS(1))
-#else
-#define LISTED (RUNS(0) || RUNS(1) || RUNS(2))
-#endif
-#define CLAIMABLE (!watcher_locked && (owner == NOBODY || !leased) && (h == 0 || term > 0))   /* one of them is the first */
+#define OWNED_BY_A_HOST (owner < HOSTS)
+#define OWNER_RUNS (OWNED_BY_A_HOST && RUNS(owner))
+#define OWNER_READY (OWNED_BY_A_HOST && ready[owner])
+#define CLAIMABLE (!watcher_locked && !OWNER_READY && ready[h] && (h == 0 || term > 0))   /* one of them is the first */
 
 /* What the trigger says from now on is not heard; a session under way goes on, but nobody awaits its answer. */
 inline drop(h) {
@@ -126,15 +126,27 @@ end:
   do
   /* watchers/claim */
   :: atomic {
-       my_term[h] == 0 && CLAIMABLE ->
-       owner = h; term++; leased = true; last_batch = 0; edited = false; my_term[h] = term;
+       my_term[h] == 0 && claimed[h] == 0 && CLAIMABLE ->
+       owner = h; term++; last_batch = 0; edited = false; my_term[h] = term;
 #ifndef WITHOUT_CURSOR
        at[h] = cursor;
 #endif
        begin(h)
      }
-  /* the same, but the answer is lost: it owns the watcher and does not know */
-  :: atomic { faults > 0 && CLAIMABLE -> faults--; owner = h; term++; leased = true; last_batch = 0; edited = false }
+  /* the same, but the answer takes long, or is lost: it owns the watcher and does not know */
+  :: atomic {
+       my_term[h] == 0 && claimed[h] == 0 && faults > 0 && CLAIMABLE ->
+       faults--; owner = h; term++; last_batch = 0; edited = false; claimed[h] = term;
+#ifndef WITHOUT_CURSOR
+       read[h] = cursor
+#endif
+     }
+  :: atomic {
+       claimed[h] != 0 ->
+       my_term[h] = claimed[h]; at[h] = read[h]; claimed[h] = 0; read[h] = 0;
+       begin(h)
+     }
+  :: atomic { claimed[h] != 0 -> claimed[h] = 0; read[h] = 0 }
 
   /* the trigger yields one change or several, and waits until they are stored */
   :: atomic {
@@ -155,23 +167,24 @@ end:
        send()
      }
 
-  /* watchers/renew: a list of what it runs */
-#ifdef NO_RENEWAL_LIST
-  :: atomic { !watcher_locked && owner == h && !leased -> leased = true }
-#else
-  :: atomic { !watcher_locked && owner == h && RUNS(h) && !leased -> leased = true }
+  /* processes/renew: its own row; after a freeze it is ready again */
+  :: atomic { !ready[h] -> ready[h] = true }
+  /* watchers/owned, compared with what it runs: what it owns and does not run is given up. An answer that comes later than
+     that finds out when it writes. */
+#ifndef NO_COMPARISON
+  :: atomic { !watcher_locked && owner == h && !RUNS(h) -> owner = NOBODY }
 #endif
   :: atomic { !watcher_locked && my_term[h] != 0 && !RUNS(h) -> drop(h) }
 
   /* above its fair share: dropped, and released by watchers/release */
-  :: atomic { !watcher_locked && RUNS(h) && faults > 0 -> faults--; drop(h); owner = NOBODY; leased = false }
+  :: atomic { !watcher_locked && RUNS(h) && faults > 0 -> faults--; drop(h); owner = NOBODY }
   /* edited, as the renewal tells: likewise */
-  :: atomic { !watcher_locked && RUNS(h) && edited -> drop(h); owner = NOBODY; leased = false }
+  :: atomic { !watcher_locked && RUNS(h) && edited -> drop(h); owner = NOBODY }
 
   /* it crashes; another process comes in its place */
   :: atomic {
        (my_term[h] != 0 || owner == h) && faults > 0 -> faults--;
-       drop(h);
+       drop(h); claimed[h] = 0; read[h] = 0;
        if
        :: owner == h -> owner = DEAD
        :: else
@@ -200,18 +213,12 @@ end:
 proctype Time() {
 end:
   do
-  /* the lease runs out because nobody renews it: its owner is dead, or does not know that it owns */
-#ifdef NO_RENEWAL_LIST
-  :: atomic { leased && owner == DEAD -> leased = false }
-#else
-  :: atomic { leased && owner != NOBODY && !LISTED -> leased = false }
-#endif
-  /* it runs out because its owner is frozen or cut off for so long; later the owner goes on */
-  :: atomic { leased && LISTED && faults > 0 -> faults--; leased = false }
+  /* an owner is not ready any more because it is frozen or cut off for a lease; later it goes on */
+  :: atomic { OWNER_READY && faults > 0 -> faults--; ready[owner] = false }
   /* its file is registered with other code; the cursor stays (watchers/lock, watchers/declare) */
-  :: atomic { LISTED && !edited && faults > 0 && !watcher_locked -> faults--; edited = true }
+  :: atomic { OWNER_RUNS && !edited && faults > 0 && !watcher_locked -> faults--; edited = true }
   /* a dead owner is buried, and a frozen one, too, which finds out later */
-  :: atomic { owner == DEAD && leased && !watcher_locked -> owner = NOBODY; leased = false }
-  :: atomic { LISTED && faults > 0 && !watcher_locked -> faults--; owner = NOBODY; leased = false }
+  :: atomic { owner == DEAD && !watcher_locked -> owner = NOBODY }
+  :: atomic { OWNER_RUNS && faults > 0 && !watcher_locked -> faults--; owner = NOBODY }
   od
 }

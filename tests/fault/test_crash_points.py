@@ -51,7 +51,7 @@ POINTS: Mapping[str, str] = {
     "triggerer.claim.after_commit": "owned, but nobody watches; taken over when the lease is out",
     "triggerer.deliver.before": "told by the trigger, not stored; the next owner is told again",
     "triggerer.deliver.after_commit": "stored with the cursor, the trigger was not told; the next owner goes on",
-    "triggerer.renew.after_commit": "renewed; the next owner waits for the lease",
+    "triggerer.compare.after_read": "it knows what it owns; the next owner waits for the lease",
     "triggerer.release.before": "stopped, but owned; taken over when the lease is out",
     "triggerer.release.after_commit": "released, nobody was told; another triggerer looks itself",
     "worker.claim.after_commit": "attempts are opened, no guest runs; lost, and tried again",

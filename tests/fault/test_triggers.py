@@ -168,16 +168,15 @@ async def test_bad_triggers_are_backed_off_and_harm_no_other(tmp_path: Path, dat
 @pytest.mark.timeout(180)
 async def test_triggers_that_bring_their_process_down_in_odd_ways(tmp_path: Path, database_url: str) -> None:
     """Also when nobody's code was running as it ended, the one who does it is found, and the others go on."""
-    lines = tmp_path / "lines"
     async with System(tmp_path, database_url, triggerers=1) as system:
         system.write(MODULE, TRIGGER)
         system.write("bad.py", BAD)
         for name in ("good", "better"):
-            await system.sound(f"{name}.py", pipeline(name, lines, keyed=False))
+            await system.sound(f"{name}.py", pipeline(name, tmp_path / name, keyed=False))
         await system.sound("declared.py", DECLARED.format(hows=list(ODD)))
         await eventually(lambda: all_failed(system, ODD, times=2), timeout=90, every=0.2, why="all are found")
-        append(lines, "0")
         for name in ("good", "better"):
+            append(tmp_path / name, "0")
             await system.finished(name, 1)
         watchers = {w["watcher"]: w for w in await system.watchers()}
         for how, (kind, message) in ODD.items():

@@ -216,22 +216,28 @@ async def test_watchers(world: World, database_url: str) -> None:
     """airflow #55317, #64617: who watches and since when nothing was seen; a watcher without owner stands out."""
     asset = await world.asset("orders")
     await world.sql.execute(
-        "insert into watcher (asset_id, name, classpath, kwargs, definition, cursor) "
-        "values ($1, 'poll', 'x.Y', '{}', 'd', '7')",
-        asset,
+        "insert into watcher (mode, classpath, kwargs, definition, cursor, active, active_since) "
+        "values ('single', 'x.Y', '{}', 'd', '7', true, clock_timestamp() - interval '1 minute')"
     )
+    await world.sql.execute("insert into watch (asset_id, name, watcher_id) select $1, 'poll', id from watcher", asset)
     [seen] = listed(database_url, "watchers")
     assert (seen["asset"], seen["watcher"], seen["mode"], seen["state"]) == ("orders", "poll", "single", "unowned")
+    assert (seen["health"], seen["assets"]) == ("red", [{"asset": "orders", "watcher": "poll", "match": None}])
+    assert "is one ready?" in seen["reason"]
     assert (seen["owner"], seen["term"], seen["cursor"], seen["last_observation"], seen["next_try_at"]) == (
         *(None, 0, 7, None, None),
     )
     await world.sql.execute(
-        "update watcher set owner = $1, term = 3, lease_until = clock_timestamp() + interval '1 hour', strikes = 2, "
+        "update watcher set owner = $1, term = 3, strikes = 2, "
         "claimed_at = clock_timestamp(), last_error = $2, next_try_at = clock_timestamp() + interval '1 hour'",
         *("00000000-0000-0000-0000-000000000001", json.dumps({"message": "no route"})),
     )
     [seen] = listed(database_url, "watchers")
-    assert seen["state"] == "backing off" and seen["last_error"] == {"message": "no route"} and seen["strikes"] == 2
+    assert (
+        (seen["health"], seen["state"]) == ("red", "backing off")
+        and seen["last_error"] == {"message": "no route"}
+        and seen["strikes"] == 2
+    )
     assert seen["owner"] == "00000000-0000-0000-0000-000000000001" and seen["lag"] >= 0
     assert "no route" in onceflow(database_url, "watchers").stdout
 

@@ -68,7 +68,8 @@ insert into task (run_id, task_no, task_id, state, settled)
 select r.id, 3000, 'e', 'success', false from run r where r.state = 'running' order by r.id limit 3;
 
 -- 3000 watchers of thirty owners, all owned but five
-insert into watcher (asset_id, name, classpath, kwargs, definition, owner, term, lease_until)
-select n, 'w', 'c', '{}', 'd', lpad((1 + n % 30)::text, 32, '0')::uuid, 1, clock_timestamp() + interval '1 h'
-from generate_series(1, 3000) n;
-update watcher set owner = null, lease_until = null where id % 600 = 0;
+insert into watcher (mode, classpath, kwargs, definition, active, owner, term)
+select 'single', 'c', '{}', 'd' || n, true, lpad((1 + n % 30)::text, 32, '0')::uuid, 1 from generate_series(1, 3000) n;
+insert into watch (asset_id, name, watcher_id) select id, 'w', id from watcher;
+update process set ready_until = clock_timestamp() + interval '1 h' where state = 'running';
+update watcher set owner = null where id % 600 = 0;

@@ -13,7 +13,7 @@ from ground import SOURCE, Scheduler, change, claim_tasks, dag, declare, each, h
 from onceflow.executors import load
 from onceflow.model.change import Change
 from onceflow.model.dagspec import AssetSpec, WatcherSpec
-from onceflow.model.errors import DagError, InputError
+from onceflow.model.errors import DagError, FencedError, InputError, StaleError
 from onceflow.model.key import Key
 from onceflow.model.message import MessageId
 from onceflow.store import assets, events, runs, watchers
@@ -29,7 +29,7 @@ BY_CODE = Key(function="orders.by_id", file="orders.py")
 
 def orders(key: Key | None = BY_ID, *own: tuple[str, Key | None], where: str = "orders.py", **more: Any) -> AssetSpec:
     """The asset, with watchers that have keys of their own."""
-    specs = tuple(WatcherSpec(n, "triggers.Poll", {}, where=f"{where}:2", key=k) for n, k in own)
+    specs = tuple(WatcherSpec(n, "triggers.Poll", {"n": n}, where=f"{where}:2", key=k) for n, k in own)
     return AssetSpec("orders", where=f"{where}:1", key=key, watchers=specs, **more)
 
 
@@ -43,13 +43,15 @@ async def rows(database: Database, text: str) -> list[tuple[Any, ...]]:
 
 
 async def claimed(database: Database) -> dict[str, OwnedWatcher]:
-    return {w.name: w for w in await watchers.claim(database, WORKER, 10, 60.0, take_over=False)}
+    return {w.routes.routes[0].name: w for w in await watchers.claim(database, WORKER, 10, take_over=False)}
 
 
 async def seen(database: Database, watcher: OwnedWatcher, *changes: Change) -> list[Recorded]:
     """What the watcher's trigger yielded."""
-    own = Ownership(watcher.id, WORKER, watcher.term)
-    return await events.record_if_owner(database, own, changes, SOURCE, cursor='"moved"', key=watcher.key)
+    [route] = watcher.routes.routes
+    own = Ownership(watcher.id, WORKER, watcher.term, watcher.routes.number)
+    keys = {route.asset: route.key} if route.key else {}
+    return await events.record_if_owner(database, own, changes, SOURCE, cursor='"moved"', keys=keys)
 
 
 async def test_one_change_at_every_entrance_is_one_event(database: Database) -> None:
@@ -127,24 +129,27 @@ async def test_an_emit_without_key_where_a_function_makes_it_is_refused(database
 async def test_the_guest_of_a_watcher_is_told_where_its_key_function_is(database: Database) -> None:
     own = Key(function="orders.mine", file="orders.py")
     await declare(database, orders(BY_CODE, ("own", own), ("path", BY_ID), ("asset's", None)))
-    owned = await claimed(database)
-    assert {n: w.key_file for n, w in owned.items()} == {"own": "orders.py", "path": "", "asset's": "orders.py"}
-    assert {n: w.key for n, w in owned.items()} == {"own": own, "path": BY_ID, "asset's": None}
+    routes = {n: w.routes.routes[0] for n, w in (await claimed(database)).items()}
+    assert {n: r.key_file for n, r in routes.items()} == {"own": "orders.py", "path": "", "asset's": "orders.py"}
+    assert {n: r.key for n, r in routes.items()} == {"own": own, "path": BY_ID, "asset's": None}
 
 
-async def test_an_edited_key_starts_the_watcher_again_from_its_cursor(database: Database) -> None:
+async def test_an_edited_key_concerns_the_very_next_record(database: Database) -> None:
+    """A path is data and read anew; a function is code, for which the watcher starts again from its cursor."""
     await declare(database, orders(None, ("poll", None)))
     poll = (await claimed(database))["poll"]
     await seen(database, poll, change("orders", "k"))
-    for edited in (
-        orders(None, ("poll", BY_ID)),
-        orders(None, ("poll", Key(("sha",)))),
-        orders(BY_CODE, ("poll", None)),
+    for edited, restarts in (
+        (orders(None, ("poll", BY_ID)), 0),
+        (orders(None, ("poll", Key(("sha",)))), 0),
+        (orders(BY_CODE, ("poll", None)), 1),
     ):
-        before = await rows(database, "select generation from watcher")
+        [(generation, routing)] = await rows(database, "select generation, routing from watcher")
         await declare(database, edited)
-        after = await rows(database, "select generation, cursor::text from watcher")
-        assert after == [(before[0][0] + 1, '"moved"')]
+        after = await rows(database, "select generation, routing, cursor::text from watcher")
+        assert after == [(generation + restarts, routing + 1, '"moved"')]
+        with pytest.raises((StaleError, FencedError)):
+            await seen(database, poll, change("orders", "k2"))
 
 
 async def test_a_path_of_the_asset_is_read_at_once(database: Database) -> None:

@@ -36,12 +36,12 @@ async def rows(database: Database, text: str) -> list[tuple[Any, ...]]:
 
 
 async def watch(database: Database) -> OwnedWatcher:
-    [owned] = await watchers.claim(database, WORKER, 10, 60.0, take_over=False)
+    [owned] = await watchers.claim(database, WORKER, 10, take_over=False)
     return owned
 
 
 async def seen(database: Database, watcher: OwnedWatcher, *changes: Change) -> list[str]:
-    own = Ownership(watcher.id, WORKER, watcher.term)
+    own = Ownership(watcher.id, WORKER, watcher.term, watcher.routes.number)
     return [r.status for r in await events.record_if_owner(database, own, changes, SOURCE)]
 
 

@@ -42,8 +42,8 @@ async def test_a_late_report_in_one_batch_with_that_of_the_next_attempt_is_fence
 async def test_a_session_that_comes_late_does_not_move_the_cursor_back(database: Database) -> None:
     """It was cut off, sent again, and is executed after what was sent in its place and after the next batch."""
     await declare(database, AssetSpec("a", watchers=(WatcherSpec("w", "tests:Trigger", {}),)), path="a.py")
-    [owned] = await watchers.claim(database, WORKER, 10, 60.0, take_over=False)
-    own = events.Ownership(owned.id, WORKER, owned.term)
+    [owned] = await watchers.claim(database, WORKER, 10, take_over=False)
+    own = events.Ownership(owned.id, WORKER, owned.term, owned.routes.number)
     first, second = change("a"), change("a")
 
     async def send(what: Change, batch: int) -> str:
@@ -56,8 +56,8 @@ async def test_a_session_that_comes_late_does_not_move_the_cursor_back(database:
     assert await send(first, 1) == "repeated"
     assert await rows(database, "select cursor::text from watcher") == [('{"batch": 2}',)]
     await watchers.release(database, WORKER, [(owned.id, owned.term)])
-    [again] = await watchers.claim(database, WORKER, 10, 60.0, take_over=False)
-    own = events.Ownership(again.id, WORKER, again.term)
+    [again] = await watchers.claim(database, WORKER, 10, take_over=False)
+    own = events.Ownership(again.id, WORKER, again.term, again.routes.number)
     assert await send(change("a"), 1) == "stored"
     assert await rows(database, "select cursor::text from watcher") == [('{"batch": 1}',)]
     await healthy(database)

@@ -159,11 +159,13 @@ HOT = [
     Hot("runs/create_continuous", 1, 20, 150, ("dag_pkey", "run_running"), lambda k: (OTHER, [k["endless"]], None)),
     Hot("dags/find_due", 0, 3, 10, ("dag_due",), lambda _: (100, None, 100)),
     Hot("dags/next_due", 1, 3, 10, ("dag_due",), lambda _: (100,)),
-    Hot("watchers/claim", 5, 30, 200, ("watcher_free", "watcher_lease"), lambda _: (OTHER, 10, 60.0, True)),
-    Hot("watchers/claim", 5, 30, 200, ("watcher_free",), lambda _: (OTHER, 10, 60.0, False)),
-    Hot("watchers/renew", 3, 250, 200, ("watcher_pkey",), lambda _: (OWNER, [30, 60, 90], [1] * 3, [True] * 3, 60.0)),
+    Hot("watchers/claim", 10, 250, 500, ("watcher_free", "watcher_owner"), lambda _: (OTHER, 10, True)),
+    Hot("watchers/claim", 5, 30, 200, ("watcher_free",), lambda _: (OTHER, 10, False)),
+    Hot("watchers/owned", 95, 250, 200, ("watcher_owner",), lambda _: (OWNER, 60.0)),
+    Hot("watchers/observed", 0, 250, 200, ("watcher_pkey",), lambda _: (OWNER, [30, 60, 90], [1] * 3)),
+    Hot("watchers/routes", 3, 15, 60, ("watcher_pkey", "watch_watcher"), lambda _: ([30, 60, 90],)),
     Hot("watchers/release", 0, 250, 200, (), lambda _: (OWNER, [30, 60, 90], [1] * 3)),
-    Hot("processes/renew", 0, 3, 10, ("process_pkey",), lambda _: (OTHER, 60.0)),
+    Hot("processes/renew", 0, 3, 10, ("process_pkey",), lambda _: (OTHER, 60.0, True)),
     Hot("processes/bury", 0, 10, 10, ("process_running",), lambda _: ([OTHER], True)),
     Hot("processes/live", 1, 6, 10, ("process_running",), lambda _: ("triggerer",)),
     Hot("assets/find", 2, 6, 30, ("asset_name_key", "asset_uri"), lambda _: (["asset7", "uri://8", "nowhere"],)),
@@ -173,7 +175,7 @@ HOT = [
     ),
     Hot(
         *("events/record_if_owner", 1, 15, 120, ("watcher_pkey", "asset_pkey", "change_key_pkey")),
-        lambda _: ([7], SEEN[:1], SEEN[:1], ["new"], ["{}"], ["{}"], None, 30, OWNER, 1, "1", None, 1),
+        lambda _: (30, OWNER, 1, 1, "1", 1, 0, [7], SEEN[:1], SEEN[:1], ["new"], ["{}"], ["{}"], None, None),
     ),
     Hot(
         "assets/conflicts",
@@ -184,7 +186,7 @@ HOT = [
         lambda _: (1, ["asset7", "new"], ["uri://8", ""], []),
     ),
     Hot("assets/lock", 3, 100, 60, ("asset_pkey", "dag_of_file"), lambda _: (["asset7", "asset9"], 1)),
-    Hot("watchers/lock", 2, 15, 40, ("watcher_pkey",), lambda _: (["asset7", "asset9"], 1)),
+    Hot("watchers/lock", 4, 20, 60, ("watcher_pkey",), lambda _: (["asset7", "asset9"], 1, ["d11", "d13"])),
     Hot(
         "pruning/events", 1, 6000, 12000, ("event_asset_id_seq_key", "delivery_run"), lambda _: (1, 31000, -3600.0, 100)
     ),
@@ -212,7 +214,7 @@ async def test_a_hot_statement_touches_little(sql: Any, hot: Hot) -> None:
 
 async def test_what_is_counted_over_all_watchers_is_a_small_table(sql: Any) -> None:
     """How many there are has to be counted: once per look, in a table as large as what is declared."""
-    touched, _ = await touched_by(sql, "watchers/share", True)
+    touched, _ = await touched_by(sql, "watchers/share", True, OWNER)
     assert touched.rows <= 3000 + 10
 
 

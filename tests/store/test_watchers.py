@@ -19,19 +19,29 @@ from onceflow.store.events import Ownership, Recorded
 from onceflow.store.watchers import OwnedWatcher
 
 LEASE = 60.0
-ANNA, BERT = uuid.UUID(int=1), uuid.UUID(int=2)
+ANNA, BERT, CARL = uuid.UUID(int=1), uuid.UUID(int=2), uuid.UUID(int=3)
 
 
 def watched(name: str, *watcher_names: str, **kwargs: Any) -> AssetSpec:
     """An asset with watchers, which have these arguments."""
-    specs = tuple(WatcherSpec(n, "triggers.Poll", kwargs, where=f"{name}.py:2") for n in watcher_names or ("watch",))
+    specs = tuple(
+        WatcherSpec(n, "t.Poll", {"n": n} | kwargs, where=f"{name}.py:2") for n in watcher_names or ("watch",)
+    )
     return AssetSpec(name, watchers=specs, where=f"{name}.py:1")
 
 
 async def claim(
     database: Database, owner: uuid.UUID, limit: int = 1000, *, take_over: bool = False
 ) -> list[OwnedWatcher]:
-    return await watchers.claim(database, owner, limit, LEASE, take_over=take_over)
+    """Claim as a triggerer that is ready."""
+    async with database._acquire() as raw:
+        await raw.execute(
+            "insert into process (id, kind, host, pid, parent_pid, version, lease_until, ready_until) "
+            "values ($1, 'triggerer', '', 1, 1, '', now() + interval '1 h', now() + interval '1 h') "
+            "on conflict (id) do update set lease_until = excluded.lease_until, ready_until = excluded.ready_until",
+            owner,
+        )
+    return await watchers.claim(database, owner, limit, take_over=take_over)
 
 
 async def write(
@@ -40,14 +50,19 @@ async def write(
     """What the owner's trigger yielded."""
     text = None if cursor is None else json.dumps(cursor)
     return await events.record_if_owner(
-        database, Ownership(watcher.id, owner, watcher.term), changes, SOURCE, cursor=text
+        database, Ownership(watcher.id, owner, watcher.term, watcher.routes.number), changes, SOURCE, cursor=text
     )
 
 
 async def run_out(database: Database) -> None:
-    """All leases of watchers are over."""
+    """No process is ready any more."""
     async with database._acquire() as raw:
-        await raw.execute("update watcher set lease_until = clock_timestamp() - interval '1 s' where owner is not null")
+        await raw.execute("update process set ready_until = clock_timestamp() - interval '1 s'")
+
+
+async def kept(database: Database, owner: uuid.UUID) -> dict[int, int]:
+    """What it still owns: generations by id."""
+    return {i: o.generation for i, o in (await watchers.owned(database, owner, LEASE)).items()}
 
 
 async def test_a_watcher_has_one_owner(database: Database) -> None:
@@ -96,11 +111,12 @@ async def test_a_stale_owner_writes_nothing(database: Database) -> None:
     for changes in ([change("a", "2")], []):
         with pytest.raises(FencedError):
             await write(database, ANNA, stale, *changes, cursor=2)
-    assert await watchers.renew(database, ANNA, [(stale.id, stale.term, True)], LEASE) == {}
+    assert await kept(database, ANNA) == {}
+    await watchers.observed(database, ANNA, [(stale.id, stale.term)])
     await watchers.release(database, ANNA, [(stale.id, stale.term)])
     await watchers.fail(database, ANNA, stale.id, stale.term, {"message": "late"})
     await watchers.pause(database, ANNA, stale.id, stale.term, 60)
-    assert await watchers.renew(database, BERT, [(fresh.id, fresh.term, False)], LEASE) == {fresh.id: 1}
+    assert await kept(database, BERT) == {fresh.id: 1}
     assert [json.loads(c) for [c] in await _query(database, "select cursor from watcher")] == [1]
     assert (await healthy(database))["events"] == 1
 
@@ -108,8 +124,8 @@ async def test_a_stale_owner_writes_nothing(database: Database) -> None:
 async def test_the_same_owner_with_an_older_term_is_stale_too(database: Database) -> None:
     await declare(database, watched("a"))
     [old] = await claim(database, ANNA)
-    await run_out(database)
-    [new] = await claim(database, ANNA, take_over=True)
+    await watchers.release(database, ANNA, [(old.id, old.term)])
+    [new] = await claim(database, ANNA)
     with pytest.raises(FencedError):
         await write(database, ANNA, old, change("a"))
     assert [r.status for r in await write(database, ANNA, new, change("a"))] == ["stored"]
@@ -148,13 +164,28 @@ async def test_the_new_owner_reads_the_cursor_that_was_committed_last(database_u
         assert json.loads(theirs.cursor or "") == 7
 
 
-async def test_a_claim_whose_answer_was_lost_is_not_owned_for_ever(database: Database) -> None:
-    """Only what a process really runs is renewed, so the lease of the other runs out."""
+async def test_a_claim_whose_answer_was_lost_is_seen_to_be_owned(database: Database) -> None:
+    """What a process owns it compares with what it runs; what was claimed just now may still be on its way."""
     await declare(database, watched("a", "v", "w"))
     known, lost = await claim(database, ANNA)
-    await run_out(database)
-    assert set(await watchers.renew(database, ANNA, [(known.id, known.term, True)], LEASE)) == {known.id}
-    assert [w.id for w in await claim(database, BERT, take_over=True)] == [lost.id]
+    assert [o.settled for o in (await watchers.owned(database, ANNA, LEASE)).values()] == [False, False]
+    owned = await watchers.owned(database, ANNA, -1.0)
+    assert {o.id: o.settled for o in owned.values()} == {known.id: True, lost.id: True}
+    await watchers.release(database, ANNA, [(lost.id, owned[lost.id].term)])
+    assert [w.id for w in await claim(database, BERT)] == [lost.id]
+
+
+async def test_the_watchers_of_an_owner_that_is_no_more_are_taken_over(database: Database) -> None:
+    """It was declared dead and its row is gone, or it claimed after it had been buried: either counts for nothing."""
+    await declare(database, watched("a", "v", "w"))
+    await claim(database, ANNA, 1)
+    await _query(database, "delete from process")
+    await claim(database, BERT, 1)
+    assert len(await claim(database, CARL, take_over=True)) == 1
+    await processes.stop(database, BERT)
+    [_] = await claim(database, BERT)
+    await _query(database, "update process set state = 'dead', ended_at = now() where id = $1", BERT)
+    assert len(await claim(database, CARL, take_over=True)) == 1
 
 
 async def test_a_watcher_released_is_free_at_once(database: Database) -> None:
@@ -166,7 +197,6 @@ async def test_a_watcher_released_is_free_at_once(database: Database) -> None:
 
 async def test_a_dead_process_owns_nothing(database: Database) -> None:
     await declare(database, watched("a", "v", "w"))
-    await processes.register(database, ANNA, "triggerer", LEASE)
     old = await claim(database, ANNA)
     assert await processes.bury(database, [ANNA]) == [ANNA]
     assert not await processes.renew(database, ANNA, LEASE)
@@ -207,14 +237,14 @@ async def test_what_outlived_its_back_off_is_forgiven(database: Database) -> Non
     await declare(database, watched("a", "v", "w"))
     await _query(database, "update watcher set strikes = 3, last_error = '{}'")
     v, w = await claim(database, ANNA)
-    await watchers.renew(database, ANNA, [(v.id, v.term, True), (w.id, w.term, False)], LEASE)
+    await watchers.observed(database, ANNA, [(v.id, v.term)])
     assert dict(await _query(database, "select id, strikes from watcher")) == {v.id: 3, w.id: 3}
     await write(database, ANNA, w, change("a"))
     assert dict(await _query(database, "select id, strikes from watcher")) == {v.id: 3, w.id: 3}
     await _query(
         database, "update watcher set claimed_at = claimed_at - interval '9 s'"
     )  # it outlived its back-off of 8 s
-    await watchers.renew(database, ANNA, [(v.id, v.term, True), (w.id, w.term, False)], LEASE)
+    await watchers.observed(database, ANNA, [(v.id, v.term)])
     assert dict(await _query(database, "select id, strikes from watcher")) == {v.id: 0, w.id: 3}
     await write(database, ANNA, w, change("a"))
     assert dict(await _query(database, "select id, strikes from watcher")) == {v.id: 0, w.id: 0}
@@ -222,23 +252,26 @@ async def test_what_outlived_its_back_off_is_forgiven(database: Database) -> Non
 
 async def test_the_share_counts_triggerers_and_what_is_free(database: Database) -> None:
     await declare(database, watched("a", "v", "w", "x"))
-    for process in (ANNA, BERT):
+    for process in (ANNA, BERT, CARL):
         await processes.register(database, process, "triggerer", LEASE)
-    share = await watchers.share(database, take_over=False)
+    for process in (ANNA, BERT):
+        await processes.renew(database, process, LEASE, ready=True)
+    share = await watchers.share(database, ANNA, take_over=False)
     assert (share.active, share.free, share.triggerers, share.fair) == (3, True, 2, 2)
     await claim(database, ANNA)
-    assert not (await watchers.share(database, take_over=True)).free
+    assert not (await watchers.share(database, BERT, take_over=True)).free
     await run_out(database)
-    assert not (await watchers.share(database, take_over=False)).free
-    assert (await watchers.share(database, take_over=True)).free
+    assert not (await watchers.share(database, BERT, take_over=False)).free
+    assert (await watchers.share(database, BERT, take_over=True)).free
 
 
 async def test_what_is_no_longer_declared_is_to_be_stopped(database: Database) -> None:
     await declare(database, watched("a", "v", "w"), path="a.py")
     v, w = await claim(database, ANNA)
     await declare(database, watched("a", "w"), path="a.py")
-    kept = await watchers.renew(database, ANNA, [(v.id, 1, True), (w.id, 1, True)], LEASE)
-    assert kept == {v.id: 0, w.id: 1}, "generation 0: stop it"
+    assert await kept(database, ANNA) == {v.id: 0, w.id: 1}, "generation 0: stop it"
+    with pytest.raises(FencedError):
+        await write(database, ANNA, v, change("a"))
     await watchers.release(database, ANNA, [(v.id, 1)])
     assert await claim(database, BERT) == []
 
@@ -248,7 +281,7 @@ async def test_registering_again_disturbs_no_owner(database: Database) -> None:
     [mine] = await claim(database, ANNA)
     await write(database, ANNA, mine, cursor=5)
     await declare(database, watched("a", url="x"), "b", path="a.py")
-    assert await watchers.renew(database, ANNA, [(mine.id, mine.term, True)], LEASE) == {mine.id: mine.generation}
+    assert await kept(database, ANNA) == {mine.id: mine.generation}
     assert [json.loads(c) for [c] in await _query(database, "select cursor from watcher")] == [5]
 
 
@@ -257,10 +290,10 @@ async def test_an_edited_watcher_starts_without_the_old_cursor(database: Databas
     [mine] = await claim(database, ANNA)
     await write(database, ANNA, mine, cursor=5)
     await declare(database, watched("a", url="y"), path="a.py")
-    assert await watchers.renew(database, ANNA, [(mine.id, mine.term, True)], LEASE) == {mine.id: mine.generation + 1}
+    assert await kept(database, ANNA) == {mine.id: mine.generation + 1}
     await watchers.release(database, ANNA, [(mine.id, mine.term)])
     [new] = await claim(database, BERT)
-    assert (new.cursor, new.kwargs) == (None, {"url": "y"})
+    assert (new.cursor, new.kwargs["url"]) == (None, "y")
 
 
 async def test_the_owner_before_an_edit_is_fenced(database: Database) -> None:
@@ -278,7 +311,7 @@ async def test_the_owner_before_an_edit_is_fenced(database: Database) -> None:
     [new] = await claim(database, BERT)
     assert new.cursor is None
     await write(database, BERT, new, cursor={"of": "y"})
-    assert [json.loads(c) for [c] in await _query(database, "select cursor from watcher")] == [{"of": "y"}]
+    assert [json.loads(c) for [c] in await _query(database, "select cursor from watcher where active")] == [{"of": "y"}]
 
 
 async def test_registering_and_recording_do_not_wait_for_each_other_in_a_circle(database_url: str) -> None:
@@ -304,12 +337,12 @@ async def test_renewing_and_burying_do_not_wait_for_each_other_in_a_circle(datab
     async with pool(database_url, size=6) as database:
         await declare(database, watched("a", *(f"w{i:03}" for i in range(300))))
         for _ in range(10):
-            held = [(w.id, w.term, True) for w in await claim(database, ANNA)]
+            held = [(w.id, w.term) for w in await claim(database, ANNA)]
             assert len(held) == 300
             await together_all(
-                *(watchers.renew(database, ANNA, some, LEASE) for some in (held, held[::-1], held[150:] + held[:150])),
-                _none(processes.release(database, [ANNA])),
-                _none(watchers.release(database, ANNA, [(i, t) for i, t, _ in held[::-1]])),
+                *(watchers.observed(database, ANNA, some) for some in (held, held[::-1], held[150:] + held[:150])),
+                processes.release(database, [ANNA]),
+                watchers.release(database, ANNA, held[::-1]),
             )
     async with connected(database_url) as sql:
         assert await deadlocks(sql) == 0

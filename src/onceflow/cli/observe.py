@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
+
 import click
 
 from onceflow.cli.output import Column, output_option, show, when
 from onceflow.cli.session import connected, run
 from onceflow.queries.processes import KINDS, stream_processes
-from onceflow.queries.rows import Row
+from onceflow.queries.rows import Row, Rows
 from onceflow.queries.watchers import stream_watchers
+from onceflow.store.database import Database
 
 
 def _error(row: Row) -> str:
@@ -16,22 +19,40 @@ def _error(row: Row) -> str:
     return error.get("message", str(error)) if isinstance(error, dict) else error or ""
 
 
+def _assets(row: Row) -> str:
+    more = len(row["assets"]) - 1
+    return f"{row['asset'] or ''} +{more}" if more > 0 else row["asset"] or ""
+
+
+def _owner(row: Row) -> str:
+    """Who runs it: an owner, or, in mode all, how many do."""
+    if row["mode"] == "all":
+        return f"{sum(w['running'] for w in row['watched_by'])} triggerers"
+    return (row["owner"] or "")[:8]
+
+
 WATCHER_COLUMNS = (
-    Column("ASSET", "asset"),
+    Column("ASSET", _assets),
     Column("WATCHER", "watcher"),
+    Column("HEALTH", "health"),
     Column("STATE", "state"),
-    Column("OWNER", lambda row: (row["owner"] or "")[:8]),
+    Column("MODE", "mode"),
+    Column("OWNER", _owner),
     Column("TERM", "term"),
     Column("CURSOR", lambda row: str(row["cursor"] or "")[:40]),
     Column("LAST SEEN (UTC)", when("last_observation")),
     Column("LAG (S)", "lag"),
+    Column("UNMATCHED", "unmatched"),
     Column("STRIKES", "strikes"),
+    Column("NEXT TRY", when("next_try_at")),
     Column("LAST ERROR", lambda row: _error(row)[:100]),
+    Column("WHY", lambda row: row["reason"][:100]),
 )
 PROCESS_COLUMNS = (
     Column("ID", lambda row: row["id"][:8]),
     Column("KIND", "kind"),
     Column("STATE", "state"),
+    Column("READY", "ready"),
     Column("HOST", "host"),
     Column("PID", "pid"),
     Column("PARENT", "parent_pid"),
@@ -44,16 +65,26 @@ PROCESS_COLUMNS = (
 @click.option("--asset", help="Only this asset's.")
 @click.option("--removed", is_flag=True, help="Also watchers that no DAG file declares any more.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
+@click.option("--check", is_flag=True, help="Exit with 1 if one is red.")
 @output_option
-def watchers(asset: str | None, removed: bool, limit: int | None, output: str) -> None:
-    """List watchers: who owns each, what it saw last, its last error, when it is tried again."""
+def watchers(asset: str | None, removed: bool, limit: int | None, check: bool, output: str) -> None:
+    """List watchers: their health, who runs each, what it saw last, its last error, when it is tried again."""
+    red = False
+
+    async def found(database: Database) -> Rows:
+        nonlocal red
+        async with aclosing(stream_watchers(database, asset, active=None if removed else True, limit=limit)) as rows:
+            async for row in rows:
+                red = red or row["health"] == "red"
+                yield row
 
     async def work() -> None:
         async with connected() as database:
-            found = stream_watchers(database, asset, active=None if removed else True, limit=limit)
-            await show(found, WATCHER_COLUMNS, output, "no watchers")
+            await show(found(database), WATCHER_COLUMNS, output, "no watchers")
 
     run(work())
+    if check and red:
+        raise SystemExit(1)
 
 
 @click.command()
@@ -61,7 +92,7 @@ def watchers(asset: str | None, removed: bool, limit: int | None, output: str) -
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
 @output_option
 def processes(kind: str | None, limit: int | None, output: str) -> None:
-    """List processes: running, silent (the lease ran out), stopped or dead."""
+    """List processes: running, silent (the lease ran out), stopped or dead; ready: it does its work, too."""
 
     async def work() -> None:
         async with connected() as database:

@@ -62,7 +62,7 @@ def module_name(path: str) -> str:
 
 
 # DAGs register themselves with the file that is being loaded, so only one is loaded at a time.
-_one_at_a_time = threading.RLock()
+loading = threading.RLock()
 _files: dict[str, LoadedFile] = {}
 
 RESERVED = frozenset({"airflow", "asyncpg", "fastapi", "onceflow", "pendulum", "uvicorn"})
@@ -75,7 +75,7 @@ def load_file(path: str, dag_folder: str | Path, source: bytes | None = None) ->
     """
     prepare(dag_folder)
     full = Path(dag_folder).absolute() / path
-    with _one_at_a_time:
+    with loading:
         return _load(full, module_name(path), Path(dag_folder).absolute(), source)
 
 
@@ -105,7 +105,7 @@ def _load(full: Path, name: str, folder: Path, source: bytes | None) -> LoadedFi
 def loaded_file(path: str, dag_folder: str | Path) -> LoadedFile:
     """The DAG file, executed now unless it was before and has not changed since."""
     prepare(dag_folder)
-    with _one_at_a_time:
+    with loading:
         return _files[module_name(path)] if _loaded(path, dag_folder) else load_file(path, dag_folder)
 
 
@@ -116,7 +116,7 @@ def load_class(classpath: str, file: str, dag_folder: str | Path) -> type[Any]:
     """
     prepare(dag_folder)
     module_path, _, name = classpath.rpartition(".")
-    with _one_at_a_time:
+    with loading:
         if file:
             module = _loaded(file, dag_folder) or load_file(file, dag_folder).module
         else:

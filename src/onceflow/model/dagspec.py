@@ -28,10 +28,14 @@ class WatcherSpec:
     name: str
     classpath: str  # "package.module.Class"
     kwargs: dict[str, Any]  # encoded by model/serialize.encode
-    mode: Literal["single"] = "single"
+    mode: Literal["single", "all"] = "single"
     file: str = ""  # relative to the DAG folder; "" = importable module
+    code: str = ""  # hash of what the DAG folder says about the class; "" = importable module
     where: str = ""  # "file.py:12", for messages
     key: Key | None = None
+    match: list[Any] | None = None  # which changes are the asset's, as in model/event_filter; None = all
+    keep_cursor: bool = False
+    silent_after: float | None = None  # seconds without an observation; None = it promises none
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@
     ├── UnreachableError          the database or the server does not answer                  (HTTP 503, exit 3)
     ├── UnsupportedError          platform or PostgreSQL version is not supported             (exit 1)
     ├── FencedError               the writer no longer owns what it writes; it must stop
+    ├── StaleError                what was decided is based on rows that have changed since; decide again
     ├── GuestError                a child process that runs user code failed
     └── SourceError               what a trigger watches cannot be read just now              (shown at the watcher)
 
@@ -71,6 +72,10 @@ class UnsupportedError(OnceflowError):
 
 class FencedError(OnceflowError):
     code = "fenced"
+
+
+class StaleError(OnceflowError):
+    code = "stale"
 
 
 class GuestError(OnceflowError):

@@ -19,6 +19,7 @@ Rows = AsyncGenerator[Row, None]
 # Columns whose type is `json` in every statement that has a column of this name; the driver gives them as text.
 JSON_COLUMNS = frozenset(
     {
+        "assets",
         "by",
         "by_disposition",
         "conf",
@@ -43,6 +44,7 @@ JSON_COLUMNS = frozenset(
         "subscriptions",
         "tags",
         "warnings",
+        "watched_by",
     }
 )
 

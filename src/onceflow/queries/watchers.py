@@ -4,27 +4,35 @@ from __future__ import annotations
 
 from contextlib import aclosing
 
+from onceflow.model.watch_health import Seen, judge
 from onceflow.queries.rows import Row, Rows, stream
 from onceflow.store.database import Database
+
+JUDGED = ("held", "waiting", "observed", "quiet", "unowned_for")
 
 
 async def stream_watchers(
     database: Database, asset: str | None = None, *, active: bool | None = True, limit: int | None = None
 ) -> Rows:
-    """Watchers by asset and name. `lag`: seconds since the last observation, or since the claim if there is none yet.
+    """Watchers by asset and name, one row each, however many assets it feeds; `asset` and `watcher` name the first.
 
-    `state` is the watcher's health in a word: watching, failing, backing off, unowned, or removed.
+    `lag`: seconds since the last observation, or since the claim if there is none yet. `state`, `health` and `reason`
+    are explained in `model/watch_health.py`. `watched_by`: in mode all, every triggerer that runs it.
     """
     async with aclosing(stream(database, "watchers/list", asset, active, limit)) as rows:
         async for row in rows:
-            yield row | {"state": _state(row)}
+            yield _judged(row)
 
 
-def _state(row: Row) -> str:
-    if not row["active"]:
-        return "removed"
-    if row.pop("waiting"):
-        return "backing off"
-    if not row.pop("held"):
-        return "unowned"
-    return "failing" if row["strikes"] else "watching"
+def _judged(row: Row) -> Row:
+    error = row["last_error"]
+    found = judge(
+        Seen(
+            active=row["active"],
+            strikes=row["strikes"],
+            silent_after=row["silent_after"],
+            error=str(error.get("message", "")) if isinstance(error, dict) else "",
+            **{name: row.pop(name) for name in JUDGED},
+        )
+    )
+    return row | {"state": found.state, "health": found.health, "reason": found.reason}

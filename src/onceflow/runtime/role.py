@@ -36,6 +36,7 @@ from onceflow.store.waiting import happens_within
 MISCONFIGURED, LEASE_LOST, UNUSABLE = 2, 4, 5
 CONNECTIONS = 3
 TURN_SECONDS = 0.05
+READY_SECONDS = 0.05
 OWNERS = frozenset({"triggerer", "worker"})
 """Roles that own something outside the database, so that they must end when their lease ran out by their own clock."""
 
@@ -54,6 +55,12 @@ class Role:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     steady_since: float = field(default_factory=boot_seconds)
     valid_until: float = float("inf")
+    ready_until: float = float("-inf")
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the database knows that this process does its work."""
+        return boot_seconds() < self.ready_until
 
     @property
     def may_take_over(self) -> bool:
@@ -101,7 +108,8 @@ async def _serve(role: Role, build: Build) -> int:
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, _stop, role)
-    duties = [Heartbeat(role), ParentWatch(role), *await build(role)]
+    work = await build(role)
+    duties = [Heartbeat(role, work), ParentWatch(role), *work]
     code = 0
     try:
         async with asyncio.TaskGroup() as group:
@@ -144,27 +152,43 @@ async def _say_goodbye(role: Role) -> None:
 
 
 class Heartbeat(Background):
-    """Renews the process's lease. An owner whose lease ran out by its own clock ends, before it asks anybody."""
+    """Renews the process's lease, and its readiness while every duty does its work.
+
+    An owner whose lease ran out by its own clock ends, before it asks anybody.
+    """
 
     name = "heartbeat"
 
-    def __init__(self, role: Role) -> None:
+    def __init__(self, role: Role, work: Sequence[Service | Background]) -> None:
         self._role = role
+        self._work = work
 
     async def run(self, stop: asyncio.Event) -> None:
         role = self._role
         role.valid_until = boot_seconds() + role.settings.lease_seconds
-        while not await happens_within(stop, role.settings.renew_seconds):
+        while not await self._is_over(stop):
             sent = boot_seconds()
             if role.kind in OWNERS and sent > role.valid_until:
                 raise FencedError(f"not renewed for {role.settings.lease_seconds} s")
             await self._renew(sent)
 
+    def _works(self) -> bool:
+        return all(duty.is_ready(self._role.settings.lease_seconds) for duty in self._work)
+
+    async def _is_over(self, stop: asyncio.Event) -> bool:
+        """Wait until it is time to renew; a process that has just begun to work says so at once. Whether to stop."""
+        until = boot_seconds() + self._role.settings.renew_seconds
+        was_ready = self._role.is_ready
+        while (left := until - boot_seconds()) > 0 and (was_ready or not self._works()):
+            if await happens_within(stop, left if was_ready else min(left, READY_SECONDS)):
+                return True
+        return stop.is_set()
+
     async def _renew(self, sent: float) -> None:
-        role = self._role
+        role, ready = self._role, self._works()
         try:
             async with asyncio.timeout(role.settings.lease_seconds):
-                rank = await processes.renew(role.database, role.id, role.settings.lease_seconds)
+                rank = await processes.renew(role.database, role.id, role.settings.lease_seconds, ready=ready)
         except Exception as error:
             if not is_transient(error):
                 raise
@@ -176,10 +200,18 @@ class Heartbeat(Background):
         if sent > role.valid_until:
             role.steady_since = boot_seconds()
         role.valid_until = sent + role.settings.lease_seconds
+        if ready:
+            self._say_ready(sent)
         if (
             role.kind == "scheduler"
         ):  # all of them hear of new work at once; one after the other they do not race for it
             role.wakeups.patience = rank * TURN_SECONDS
+
+    def _say_ready(self, sent: float) -> None:
+        began = not self._role.is_ready
+        self._role.ready_until = sent + self._role.settings.lease_seconds
+        if began:
+            self._role.wakeups.wake_all()  # what waited for this can begin
 
 
 class ParentWatch(Background):

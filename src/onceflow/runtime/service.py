@@ -43,6 +43,15 @@ class Service(ABC):
     contended: bool = False
     more: bool = True
     handled: int = 1
+    working_since: float | None = None
+    failing_since: float | None = None
+    """When its first batch, and the first of those that failed one after the other, had ended."""
+
+    def is_ready(self, patience: float) -> bool:
+        """Whether it has done a batch, and has not failed for longer than so many seconds since."""
+        if self.working_since is None:
+            return False
+        return self.failing_since is None or boot_seconds() - self.failing_since <= patience
 
     @abstractmethod
     async def run_once(self) -> bool:
@@ -55,6 +64,10 @@ class Service(ABC):
 
 class Background(ABC):
     """A duty with a loop of its own, such as a server; `run` returns when `stop` is set."""
+
+    def is_ready(self, patience: float) -> bool:
+        """Whether it does its work, or did within so many seconds."""
+        return True
 
     name: str
 
@@ -76,10 +89,12 @@ async def run_service(service: Service, wakeups: Wakeups, stop: asyncio.Event) -
             if isinstance(error, FencedError):
                 raise
             failures += 1
+            service.failing_since = service.failing_since or boot_seconds()
             _report(service, error, failures)
             await _wait_for(wake, stop, _back_off(failures))
             continue
-        failures = 0
+        failures, service.failing_since = 0, None
+        service.working_since = service.working_since or boot_seconds()
         if did_work:
             look, busy = 0, min(busy + 1, BUSY_PACE) if service.handled > 1 else 0
             pause = max(service.rest, service.pace * busy)

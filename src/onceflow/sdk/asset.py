@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from math import inf
 from typing import Any, Literal, overload
 
 from onceflow.model import event_filter
@@ -18,6 +19,7 @@ from onceflow.model.contract import check_schema
 from onceflow.model.errors import DagError
 from onceflow.sdk.filter import Filter, Operator, Scalar, as_filter
 from onceflow.sdk.keys import KeyArg, declared
+from onceflow.sdk.match import MatchArg, as_match
 from onceflow.sdk.trigger import BaseEventTrigger
 from onceflow.sdk.where import here
 
@@ -47,26 +49,60 @@ class AssetExpression:
 class AssetWatcher:
     """Declares that a trigger watches an asset; `name` is unique on the asset.
 
-    key: what identifies a change in this trigger's payloads, as for Asset; goes before the asset's
+    Assets whose watchers have the same trigger (class and arguments) and mode share one watcher: it is run once, with
+    one cursor, and each of its changes is an event of every asset that it matches.
+
+    key:          what identifies a change in this trigger's payloads, as for Asset; goes before the asset's
+    mode:         "single" (default): one triggerer runs it, another takes over at once. "all": every triggerer runs it,
+                  so that there is no gap; its changes need a key, and it may keep no cursor.
+    match:        which changes are this asset's: a Filter, or a mapping of fields to the value, or list of values, that
+                  each has to have: match={"order.region": ["eu", "uk"]}. Default: all.
+    keep_cursor:  with other arguments the watcher goes on from the cursor that it had with the old ones. By default it
+                  begins anew.
+    silent_after: after how long without an observation the watcher counts as silent. By default what the trigger itself
+                  promises: a polling one looks once per interval.
     """
 
-    def __init__(self, name: str, trigger: BaseEventTrigger, *, key: KeyArg | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        trigger: BaseEventTrigger,
+        *,
+        key: KeyArg | None = None,
+        mode: Literal["single", "all"] = "single",
+        match: MatchArg | None = None,
+        keep_cursor: bool = False,
+        silent_after: float | timedelta | None = None,
+    ) -> None:
+        self.where = here()
         self.name = name
         self.trigger = trigger
         self.key = key
-        self.where = here()
-        if not isinstance(name, str) or not name:
+        self.mode = mode
+        self.keep_cursor = keep_cursor
+        self._check()
+        self.declared_key = declared(key, f"watcher {name!r}", self.where)
+        self.match = as_match(match, f"match of watcher {name!r}", self.where)
+        self.silent_after = _seconds(silent_after, f"silent_after of watcher {name!r}", self.where)
+
+    def _check(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
             raise DagError(
-                f"a watcher's name is {name!r}", where=self.where, remedy="give a text of at least one letter"
+                f"a watcher's name is {self.name!r}", where=self.where, remedy="give a text of at least one letter"
             )
-        if not isinstance(trigger, BaseEventTrigger):
-            given = trigger.__name__ + " (the class)" if isinstance(trigger, type) else type(trigger).__name__
+        if not isinstance(self.trigger, BaseEventTrigger):
+            kind = self.trigger
+            given = kind.__name__ + " (the class)" if isinstance(kind, type) else type(kind).__name__
             raise DagError(
-                f"watcher {name!r} has the trigger {given}, which is no event trigger",
+                f"watcher {self.name!r} has the trigger {given}, which is no event trigger",
                 where=self.where,
                 remedy="pass an instance of a subclass of BaseEventTrigger",
             )
-        self.declared_key = declared(key, f"watcher {name!r}", self.where)
+        if self.mode not in ("single", "all"):
+            message = f"watcher {self.name!r} has the mode {self.mode!r}"
+            raise DagError(
+                message, where=self.where, remedy='"single" (one triggerer runs it) or "all" (each one does)'
+            )
 
 
 class Asset(AssetExpression):
@@ -245,6 +281,13 @@ class Metadata:
         self.asset = asset
         self.extra = dict(extra or {})
         self.key = key
+
+
+def _seconds(value: float | timedelta | None, what: str, where: str) -> float | None:
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if seconds is None or (isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < inf):
+        return seconds
+    raise DagError(f"{what} is {value!r}", where=where, remedy="give seconds, or a timedelta, of more than 0")
 
 
 def _text(value: Any, what: str, where: str) -> str:

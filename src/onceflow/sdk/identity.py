@@ -12,7 +12,8 @@ from onceflow.model.errors import DagError
 from onceflow.sdk.asset import Asset, AssetWatcher
 from onceflow.sdk.trigger import BaseEventTrigger, Checkpoint
 
-WORDS = frozenset({"key", "cursor", "message_id"})
+KEY_WORDS = frozenset({"key", "message_id"})
+CURSOR_WORDS = frozenset({"cursor"})
 
 
 def has_identity(kind: type[BaseEventTrigger]) -> bool:
@@ -23,9 +24,19 @@ def has_identity(kind: type[BaseEventTrigger]) -> bool:
     does it plainly.
     """
     declared = getattr(kind, "has_identity", None)
-    if declared is not None:
-        return bool(declared)
-    return any(_gives_identity(code) for code in _methods(kind))
+    return bool(declared) if declared is not None else gives_key(kind) or keeps_cursor(kind)
+
+
+def gives_key(kind: type[BaseEventTrigger]) -> bool:
+    """Whether this trigger identifies its changes: by its attribute `has_key`, a call with `key=` or `message_id=`."""
+    return kind.has_key if kind.has_key is not None else any(_says(code, KEY_WORDS) for code in _methods(kind))
+
+
+def keeps_cursor(kind: type[BaseEventTrigger]) -> bool:
+    """Whether this trigger stores a cursor: by its attribute `has_cursor`, a call with `cursor=`, or a Checkpoint."""
+    if kind.has_cursor is not None:
+        return kind.has_cursor
+    return any(_says(code, CURSOR_WORDS) or _makes_checkpoint(code) for code in _methods(kind))
 
 
 def _methods(kind: type) -> Iterator[CodeType]:
@@ -38,16 +49,36 @@ def _methods(kind: type) -> Iterator[CodeType]:
                 yield code
 
 
-def _gives_identity(code: CodeType) -> bool:
+def _says(code: CodeType, words: frozenset[str]) -> bool:
     """Names of keyword arguments in a call are a tuple among the code's constants."""
-    if Checkpoint.__name__ in code.co_names:
-        return True
     for constant in code.co_consts:
-        if isinstance(constant, tuple) and WORDS & {c for c in constant if isinstance(c, str)}:
+        if isinstance(constant, tuple) and words & {c for c in constant if isinstance(c, str)}:
             return True
-        if isinstance(constant, CodeType) and _gives_identity(constant):
+        if isinstance(constant, CodeType) and _says(constant, words):
             return True
     return False
+
+
+def _makes_checkpoint(code: CodeType) -> bool:
+    inner = any(isinstance(c, CodeType) and _makes_checkpoint(c) for c in code.co_consts)
+    return inner or Checkpoint.__name__ in code.co_names
+
+
+def check_mode_all(watcher: AssetWatcher, asset: Asset) -> None:
+    """Raise DagError unless every triggerer may run the watcher at once."""
+    kind, name = type(watcher.trigger), f"watcher {watcher.name!r} of asset {asset.name!r}"
+    if not (watcher.key or asset.key or gives_key(kind)):
+        raise DagError(
+            f'{name} has mode="all", and nothing gives its changes a key: each triggerer would make events of its own',
+            where=watcher.where,
+            remedy='give TriggerEvent(..., key=), declare key= for the watcher or the asset, or use mode="single"',
+        )
+    if keeps_cursor(kind):
+        raise DagError(
+            f'{name} has mode="all", and {kind.__qualname__} stores a cursor: several triggerers would overwrite it',
+            where=watcher.where,
+            remedy='use mode="single"; or, if the trigger can do without, set has_cursor = False on its class',
+        )
 
 
 def mark_outlets(specs: Iterable[AssetSpec], outlets: Iterable[Asset]) -> tuple[AssetSpec, ...]:
@@ -100,6 +131,9 @@ def check_ordered(asset: Asset, watcher: AssetWatcher) -> None:
         message = f"{owner} has the watcher {watcher.name!r}, whose trigger {kind} says nothing of an order"
         remedy = f"{HIGH_WATER}; if {kind} does so, give it `ordered = True`, else choose another protection"
         raise DagError(message, where=watcher.where, remedy=remedy)
+    if watcher.mode == "all":
+        remedy = f'{HIGH_WATER}: use mode="single", or choose another protection'
+        raise DagError(f'{owner} has a watcher with mode="all"', where=watcher.where, remedy=remedy)
     if watcher.declared_key is not None or asset.declared_key is not None:
         remedy = f"{HIGH_WATER}; leave key= out, or choose another protection"
         raise DagError(f"{owner} declares a key, too", where=watcher.where, remedy=remedy)

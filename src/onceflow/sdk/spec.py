@@ -20,8 +20,16 @@ from onceflow.model.serialize import dumps, encode
 from onceflow.model.upstream import Graph
 from onceflow.sdk import options as table
 from onceflow.sdk.asset import Asset, AssetExpression, AssetWatcher
+from onceflow.sdk.code import code_hash
 from onceflow.sdk.dag import DAG
-from onceflow.sdk.identity import check_ordered, check_sole_entrance, has_identity, mark_outlets, told_too_late
+from onceflow.sdk.identity import (
+    check_mode_all,
+    check_ordered,
+    check_sole_entrance,
+    has_identity,
+    mark_outlets,
+    told_too_late,
+)
 from onceflow.sdk.operator import BaseOperator
 from onceflow.sdk.texts import check_texts
 
@@ -30,9 +38,11 @@ class Compiler:
     """Compiles what one DAG file declares. Raises DagError with the place in the user's code."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.prefix = f"{folder}/"
         self.path = ""
         self.warnings: list[str] = []
+        self._codes: dict[type, str] = {}
 
     def place(self, where: str) -> str:
         """A "file:line" with the file relative to the DAG folder."""
@@ -175,7 +185,9 @@ class Compiler:
         except TypeError as error:
             message = f"serialize() of {kind.__qualname__} gives arguments that it does not take: {error}"
             raise DagError(message, where=watcher.where, remedy="give exactly the arguments of __init__") from None
-        if not (has_identity(kind) or watcher.key or asset.key):
+        if watcher.mode == "all":
+            check_mode_all(watcher, asset)
+        elif not (has_identity(kind) or watcher.key or asset.key):
             self.warnings.append(
                 f"{self.place(watcher.where)}: watcher {watcher.name!r} of asset {asset.name!r} gives its events "
                 "neither a key nor a cursor: after a crash the same change may be reported again as a new event "
@@ -186,9 +198,14 @@ class Compiler:
             name=watcher.name,
             classpath=f"{kind.__module__}.{kind.__qualname__}",
             kwargs=self._encoded(kwargs, where, watcher.where),
+            mode=watcher.mode,
             file=self._file_of(kind),
+            code=self._code_of(kind),
             where=self.place(watcher.where),
             key=self._key(watcher),
+            match=watcher.match,
+            keep_cursor=watcher.keep_cursor,
+            silent_after=watcher.silent_after or trigger.silent_after,
         )
 
     def _serialized(self, watcher: AssetWatcher) -> tuple[str, dict[str, Any]]:
@@ -218,6 +235,12 @@ class Compiler:
         if found is not kind:
             message = f"serialize() of {kind.__qualname__} names {classpath!r}, which is not this class"
             raise DagError(message, where=watcher.where, remedy=f"return {right!r}")
+
+    def _code_of(self, kind: type) -> str:
+        """The hash of a class's code, made once however many watchers it has."""
+        if kind not in self._codes:
+            self._codes[kind] = code_hash(kind, self.folder)
+        return self._codes[kind]
 
     def _file_of(self, kind: type) -> str:
         """The DAG file that defines a class, relative to the folder; "" if it is installed somewhere else."""
@@ -249,7 +272,8 @@ class Compiler:
         )
 
     def _check_watchers(self, one: WatcherSpec, two: WatcherSpec, asset: str) -> None:
-        if (one.classpath, one.kwargs, one.key) != (two.classpath, two.kwargs, two.key):
+        said = [(w.classpath, w.kwargs, w.mode, w.match, w.key) for w in (one, two)]
+        if said[0] != said[1]:
             message = f"asset {asset!r} has two different watchers named {two.name!r} (first at {one.where})"
             raise DagError(message, where=two.where, remedy="give one of them another name")
 

@@ -97,6 +97,9 @@ class BaseTrigger(ABC):
 class BaseEventTrigger(BaseTrigger):
     """A trigger that may watch an asset.
 
+    cursor:       the cursor that was committed last; None at first
+    has_key:      whether it gives its changes keys; None: see whether its code calls something with `key=`
+    has_cursor:   whether it stores cursors; None: see whether its code calls something with `cursor=`, or a Checkpoint
     redelivery_horizon: how long after a change its source may tell of it again, for those who choose how long changes
                         are protected; None: not known; timedelta.max: at any time
     ordered:            every change has a message id with a whole number, and those of one source are told in rising
@@ -106,7 +109,14 @@ class BaseEventTrigger(BaseTrigger):
     redelivery_horizon: ClassVar[timedelta | None] = None
     ordered: ClassVar[bool] = False
     cursor: Any = None
+    has_key: ClassVar[bool | None] = None
+    has_cursor: ClassVar[bool | None] = None
     _report: Callable[[], None] | None = None
+
+    @property
+    def silent_after(self) -> float | None:
+        """After how many seconds without an observation it counts as silent; None: it makes no promise."""
+        return None
 
     def observed(self) -> None:
         """Say that the source was looked at successfully just now, whether or not anything had changed."""

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import itertools
 import math
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -43,6 +44,7 @@ from onceflow.sdk.trigger import UNSET, BaseEventTrigger, Checkpoint, TriggerEve
 SCHEDULE = ("interval", "cron", "timezone", "immediate", "poll_timeout")
 WAKE_SHARE = 10  # a trigger that is woken by changes rests at least this many times what a poll took,
 WAKE_LIMIT = 1.0  # but no longer than this many seconds
+SLOW_POLL = 600.0  # seconds that a poll without a time limit may take before it counts as silent
 CLOCK_STEP = 60.0  # a wait for a cron slot looks at the wall clock again this often
 
 
@@ -68,6 +70,9 @@ class PollTrigger(BaseEventTrigger):
     poll_timeout: seconds after which a poll is given up as an error; None: never.
 
     Each may be set on the class, or given to `super().__init__`, in which case `serialize` repeats it.
+
+    The cursor is stored, and the next owner goes on from it. A class with `has_cursor = False` stores none: `poll` gets
+    None after every start, and its events' keys have to tell what is new (that suits `mode="all"`).
     """
 
     interval: float = 60.0
@@ -78,6 +83,7 @@ class PollTrigger(BaseEventTrigger):
     spent: float = 0.0  # seconds that the last poll took
     jitter: ClassVar[float] = 0.1
     batch: ClassVar[int] = 500
+    has_cursor: ClassVar[bool | None] = True
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__()
@@ -92,6 +98,12 @@ class PollTrigger(BaseEventTrigger):
     def serialize(self) -> tuple[str, dict[str, Any]]:
         cls = type(self)
         return f"{cls.__module__}.{cls.__qualname__}", dict(self.arguments)
+
+    @property
+    def silent_after(self) -> float | None:
+        """Seconds: the longest pause between two looks, what a look may take, and as much again."""
+        pause = self.interval if self.cron is None else longest_gap(self.cron, self.timezone)
+        return 2 * pause + 2 * (self.poll_timeout or SLOW_POLL)
 
     async def poll(self, cursor: Any) -> Polled | tuple[Sequence[TriggerEvent], Any]:
         """Look at the source: return the changes after `cursor` (None at the very first time) and the new cursor."""
@@ -120,7 +132,10 @@ class PollTrigger(BaseEventTrigger):
             moved = False
             for item in deliveries(polled, self.cursor, self.batch):
                 moved = True
-                yield item
+                if self.has_cursor:
+                    yield item
+                elif not isinstance(item, Checkpoint):
+                    yield without_cursor(item)
                 self.cursor = _cursor_of(item, self.cursor)
             if not (polled.more and moved):
                 await self._until_next()
@@ -151,7 +166,15 @@ def next_slot(cron: str, timezone: str, after: datetime) -> datetime:
     return next(CronSim(cron, after.astimezone(ZoneInfo(timezone))))
 
 
-def deliveries(polled: Polled, cursor: Any, batch: int) -> Iterator[Yieldable]:
+def longest_gap(cron: str, timezone: str) -> float:
+    """The longest pause, in seconds, between the next ten times that match."""
+    from cronsim import CronSim
+
+    slots = list(itertools.islice(CronSim(cron, utcnow().astimezone(ZoneInfo(timezone))), 10))
+    return max((b - a).total_seconds() for a, b in itertools.pairwise(slots)) if len(slots) > 1 else 0.0
+
+
+def deliveries(polled: Polled, cursor: Any, batch: int) -> Iterator[list[TriggerEvent] | Checkpoint]:
     """What a poll's result is yielded as: lists of up to `batch` events, the last with the cursor, or a Checkpoint."""
     new = polled.cursor
     moved = new is not UNSET and new != cursor
@@ -162,6 +185,11 @@ def deliveries(polled: Polled, cursor: Any, batch: int) -> Iterator[Yieldable]:
         if moved and start + batch >= len(polled.events):
             chunk[-1] = replace(chunk[-1], cursor=new)
         yield chunk
+
+
+def without_cursor(item: list[TriggerEvent]) -> list[TriggerEvent]:
+    """The same events, with no cursor to be stored."""
+    return [replace(event, cursor=UNSET) for event in item]
 
 
 def _cursor_of(item: Yieldable, before: Any) -> Any:

@@ -39,19 +39,23 @@ async def find(database: Database, names: Sequence[str]) -> dict[str, AssetRef]:
 
 
 def by_rules(
-    changes: Sequence[Change], assets: Mapping[str, AssetRef], watcher: Key | None = None, *, watched: bool = False
+    changes: Sequence[Change],
+    assets: Mapping[str, AssetRef],
+    watcher: Mapping[str, Key] | None = None,
+    *,
+    watched: bool = False,
 ) -> list[Change]:
     """The changes with the keys that are declared for them, by their watcher or their asset, and with their flaws.
 
     `watched`: a watcher tells of them. Raises InputError when a payload does not give the key that it should, and for a
     change that an asset with a high-water mark could not know again.
     """
-    found = []
+    own, found = watcher or {}, []
     for change in changes:
         rules = assets[change.asset].rules
         if rules.high_water:
             _check_order(change, watched)
-        known = identified(change, watcher, rules.key)
+        known = identified(change, own.get(change.asset), rules.key)
         found.append(known if rules.schema is None else replace(known, flaw=flaw(rules.schema, known.extra)))
     return found
 

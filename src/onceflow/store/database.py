@@ -14,7 +14,7 @@ from typing import Any
 
 import asyncpg
 
-from onceflow.model.errors import FencedError, OnceflowError, UnreachableError, UnsupportedError
+from onceflow.model.errors import FencedError, OnceflowError, StaleError, UnreachableError, UnsupportedError
 from onceflow.store import statements
 
 Record = asyncpg.Record
@@ -244,6 +244,8 @@ def translate(error: asyncpg.PostgresError) -> Exception:
     code = getattr(error, "sqlstate", "")
     if code == "OF001":
         return FencedError(str(error), remedy="stop: another process owns this now")
+    if code == "OF004":
+        return StaleError(str(error), remedy="read it again")
     if code in {"OF002", "OF003"}:
         return OnceflowError(str(error), code="broken_invariant", remedy="nothing was written; run `onceflow verify`")
     return error

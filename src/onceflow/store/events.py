@@ -6,13 +6,14 @@ unknown COMMIT neither doubles nor loses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
 from onceflow.model.change import Change
+from onceflow.model.errors import InputError
 from onceflow.model.key import Key
 from onceflow.model.serialize import dumps
 from onceflow.store import assets
@@ -45,11 +46,16 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Ownership:
-    """The right to write for a watcher: refused by the database once somebody else has claimed it (G5)."""
+    """The right to write for a watcher: refused by the database once somebody else has claimed it (G5).
+
+    `routing`: by which set of assets the changes were judged. `shared`: every triggerer runs it.
+    """
 
     watcher: int
     owner: UUID
     term: int
+    routing: int
+    shared: bool = False
 
 
 async def record(
@@ -73,30 +79,37 @@ async def record_if_owner(
     *,
     cursor: str | None = None,
     batch: int | None = None,
-    key: Key | None = None,
+    unmatched: int = 0,
+    keys: Mapping[str, Key] | None = None,
     now: datetime | None = None,
 ) -> list[Recorded]:
     """Record what a watcher saw together with its cursor (JSON text; None leaves it), if it is still its owner.
 
-    `key` is what the watcher itself declares; it goes before its asset's.
+    `keys` are what the watcher itself declares, by asset; they go before the assets' own.
     `batch` numbers what is sent in this term, and stays the same when it is sent again: a session that was cut off, and
-    comes after the one sent in its place and the next batch, does not move the cursor back.
-    Raises FencedError when the watcher was claimed by somebody else, InputError when a payload lacks the declared key;
-    then nothing was written.
+    comes after the one sent in its place and the next batch, does not move the cursor back. `unmatched`: how many more
+    changes it saw that matched no asset.
+    Raises FencedError when the watcher was claimed by somebody else, StaleError when it feeds other assets by now, and
+    InputError when a payload lacks the declared key; then nothing was written.
     """
     found = await assets.find(database, [c.asset for c in changes]) if changes else {}
-    changes = by_rules(changes, found, key, watched=True)
-    rows = await database.fetch(
-        "events/record_if_owner",
-        *_arrays(changes, found, source),
-        ownership.watcher,
-        ownership.owner,
-        ownership.term,
-        cursor,
-        now,
-        batch,
-    )
+    changes = by_rules(changes, found, keys, watched=True)
+    arrays = _arrays(changes, found, source)
+    right = (ownership.watcher, ownership.owner, ownership.term, ownership.routing)
+    if ownership.shared:
+        _check_identified(changes)
+        rows = await database.fetch("events/record_if_watching", *right, unmatched, *arrays, now)
+    else:
+        rows = await database.fetch("events/record_if_owner", *right, cursor, batch, unmatched, *arrays, now)
     return _answers(rows, changes)
+
+
+def _check_identified(changes: Sequence[Change]) -> None:
+    """Each of several triggerers would make an event of its own of a change that nothing identifies."""
+    for change in changes:
+        if change.key is None and change.message is None:
+            remedy = 'give every TriggerEvent a key, declare one for the asset, or use mode="single"'
+            raise InputError(f'a watcher with mode="all" told {change.asset!r} a change without a key', remedy=remedy)
 
 
 def _arrays(changes: Sequence[Change], found: dict[str, AssetRef], source: dict[str, Any]) -> list[list[Any] | None]:

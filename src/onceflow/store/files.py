@@ -6,7 +6,6 @@ that a file no longer names, closes them, and what was pending stays.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -14,16 +13,15 @@ from datetime import datetime
 from typing import Any
 
 from onceflow.model.asset_expr import assets_of
-from onceflow.model.dagspec import AssetSchedule, AssetSpec, DagSpec, FileSpec, ParseFailure, WatcherSpec
+from onceflow.model.dagspec import AssetSchedule, AssetSpec, DagSpec, FileSpec, ParseFailure
 from onceflow.model.errors import DagError
-from onceflow.model.key import Key
-from onceflow.model.rules import Rules
 from onceflow.model.serialize import dumps
 from onceflow.model.spec_json import dag_spec_from_json, spec_hash, to_json
 from onceflow.model.timetable import anchor_for, first_slot
+from onceflow.store import watches
 from onceflow.store.database import Connection, Database
+from onceflow.store.watches import CONFLICT
 
-CONFLICT = "conflict"
 AUTHOR = {"kind": "author"}
 SETTING = {"kind": "setting", "name": "new_dags_paused"}
 RELEASED_BY_EDIT = ["inactive", "unscheduled"]
@@ -84,7 +82,7 @@ async def register(
             return False
         await tx.execute("files/store_source", spec.source_hash, source)
         assets = await _declare_assets(tx, file, spec.assets, sorted(beside))
-        await _declare_watchers(tx, file, spec.assets, assets, spec.source_hash)
+        await watches.declare(tx, file.id, watches.watches_of(spec, assets), beside)
         for dag in sorted(spec.dags, key=lambda d: d.dag_id):
             await _register_dag(tx, file, dag, spec.source_hash, assets, paused, gone, now)
         kept = {d.dag_id for d in spec.dags}
@@ -107,7 +105,7 @@ async def register_removal(database: Database, file: KnownFile) -> bool:
         if row is None:
             return False
         await _declare_assets(tx, file, ())
-        await _declare_watchers(tx, file, (), {}, "")
+        await watches.declare(tx, file.id, ())
         for dag in await tx.fetch("files/dags", file.id):
             await _remove_dag(tx, dag["id"])
     return True
@@ -130,7 +128,7 @@ async def _declare_assets(
     """
     names, uris = [a.name for a in assets], [a.uri for a in assets]
     await tx.execute("assets/declare_alone")
-    await tx.execute("watchers/lock", names, file.id)
+    await tx.execute("watchers/lock", names, file.id, watches.definitions_of(assets))
     await tx.execute("assets/add", names)
     locked = {r["name"]: r["id"] for r in await tx.fetch("assets/lock", names, file.id)}
     conflict = await tx.fetchrow("assets/conflicts", file.id, names, uris, list(beside))
@@ -183,41 +181,6 @@ async def _check_rules(
 
 def _place(assets: Sequence[AssetSpec], name: str) -> str:
     return next(a.where for a in assets if a.name == name)
-
-
-async def _declare_watchers(
-    tx: Connection, file: KnownFile, assets: Sequence[AssetSpec], ids: dict[str, int], source_hash: str
-) -> None:
-    watchers = [(ids[a.name], w) for a in assets for w in a.watchers]
-    asset_ids = [i for i, _ in watchers]
-    names = [w.name for _, w in watchers]
-    definitions = [_definition(w) for _, w in watchers]
-    declared = [_definition(w) + _key_text(w.key) for _, w in watchers]
-    key_files = [_key_file(a, w) for a in assets for w in a.watchers]
-    conflict = await tx.fetchrow("watchers/conflicts", file.id, asset_ids, names, declared)
-    if conflict is not None:
-        raise DagError(
-            f"watcher {conflict['name']!r} has other arguments in {conflict['path']} ({conflict['place']})",
-            where=next(w.where for _, w in watchers if w.name == conflict["name"]),
-            remedy="give one of them another name, or the same arguments",
-            code=CONFLICT,
-        )
-    await tx.execute(
-        "watchers/declare",
-        asset_ids,
-        names,
-        [w.mode for _, w in watchers],
-        [w.classpath for _, w in watchers],
-        [json.dumps(w.kwargs) for _, w in watchers],
-        [w.file for _, w in watchers],
-        definitions,
-        [_code(w, f, source_hash) for (_, w), f in zip(watchers, key_files, strict=True)],
-        [_key_text(w.key) or None for _, w in watchers],
-        key_files,
-    )
-    places = [w.where for _, w in watchers]
-    gone = await tx.fetch("watchers/link", file.id, asset_ids, names, declared, places)
-    await tx.execute("watchers/deactivate_undeclared", [r["watcher_id"] for r in gone])
 
 
 async def _register_dag(
@@ -298,28 +261,6 @@ def _kind(dag: DagSpec) -> str:
 
 def _timing(dag: DagSpec) -> tuple[Any, ...]:
     return dag.schedule, dag.start_date, dag.end_date, dag.catchup
-
-
-def _definition(watcher: WatcherSpec) -> str:
-    """What makes a watcher the same one: not its place in a file."""
-    canonical = json.dumps([watcher.mode, watcher.classpath, watcher.kwargs], sort_keys=True)
-    return hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
-
-
-def _key_text(key: Key | None) -> str:
-    return dumps(Rules(key).as_dict()["key"]) if key else ""
-
-
-def _key_file(asset: AssetSpec, watcher: WatcherSpec) -> str:
-    """The file whose key function the watcher's guest has to call; the watcher's own key goes before the asset's."""
-    key = watcher.key or asset.key
-    return key.file if key is not None else ""
-
-
-def _code(watcher: WatcherSpec, key_file: str, source_hash: str) -> str:
-    """What starts a watcher again from its cursor when it changes."""
-    code = source_hash if watcher.file or key_file else ""
-    return " ".join(part for part in (code, key_file, _key_text(watcher.key)) if part)
 
 
 def _known(row: Any) -> KnownFile:

@@ -24,12 +24,12 @@ async def register(database: Database, process: UUID, kind: str, lease_seconds: 
     )
 
 
-async def renew(database: Database, process: UUID, lease_seconds: float) -> int | None:
-    """Renew the lease; None when the process was declared dead meanwhile and has to stop.
+async def renew(database: Database, process: UUID, lease_seconds: float, *, ready: bool = False) -> int | None:
+    """Extend the lease, and the readiness of one that does its work; None if the process was declared dead.
 
     Otherwise its rank among the living of its kind, from 0: no right of any sort, only a hint for who looks first.
     """
-    return await database.fetchval("processes/renew", process, lease_seconds)
+    return await database.fetchval("processes/renew", process, lease_seconds, ready)
 
 
 async def stop(database: Database, process: UUID) -> None:

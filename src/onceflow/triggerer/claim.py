@@ -1,12 +1,16 @@
-"""Takes this triggerer's fair share of the watchers, keeps their leases, and lets go of what is too much."""
+"""Takes this triggerer's fair share of the watchers, and compares what it owns with what it runs."""
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
+from onceflow.model.clock import boot_seconds
 from onceflow.runtime.crash_points import crash_point
 from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import Service
 from onceflow.store import watchers
+from onceflow.store.watchers import Owned, OwnedWatcher
 from onceflow.triggerer.host import Host, Watch
 
 CLAIMED_AT_ONCE = 200
@@ -15,6 +19,8 @@ log = get_logger("onceflow.triggerer")
 
 
 class ClaimWatchers(Service):
+    """Claims watchers of mode single up to the fair share, and runs all of mode all."""
+
     name = "claim watchers"
     topics = ("watcher",)
 
@@ -23,66 +29,98 @@ class ClaimWatchers(Service):
         self._host = host
 
     async def run_once(self) -> bool:
-        role, owned = self._role, len(self._host.watches)
-        share = await watchers.share(role.database, take_over=role.may_take_over)
+        role = self._role
+        if not role.is_ready or role.stop.is_set():
+            return False  # what it would claim, others would take from it
+        owned = sum(w.watcher.mode == "single" for w in self._host.watches.values())
+        share = await watchers.share(role.database, role.id, take_over=role.may_take_over)
+        joined = await self._start(await watchers.join(role.database, role.id, CLAIMED_AT_ONCE)) if share.to_join else 0
         if owned > share.fair:
             await self._let_go(owned - share.fair)
-            return False
+            return bool(joined)
         room = min(CLAIMED_AT_ONCE, share.fair - owned)
-        if not share.free or room <= 0 or role.stop.is_set():
-            return False
+        if not share.free or room <= 0:
+            return bool(joined)
         crash_point("triggerer.claim.before")
-        claimed = await watchers.claim(
-            role.database, role.id, room, role.settings.lease_seconds, take_over=role.may_take_over
-        )
+        claimed = await watchers.claim(role.database, role.id, room, take_over=role.may_take_over)
         if claimed:
             crash_point("triggerer.claim.after_commit")
-        for watcher in claimed:
-            log.info("watcher claimed", asset=watcher.asset, watcher=watcher.name, term=watcher.term)
+        return bool(await self._start(claimed) + joined)
+
+    async def _start(self, found: list[OwnedWatcher]) -> int:
+        for watcher in found:
+            log.info("watcher claimed", watcher=watcher.routes.label, mode=watcher.mode, term=watcher.term)
             self._host.start(watcher)
-        return bool(claimed)
+        return len(found)
 
     async def _let_go(self, surplus: int) -> None:
         """Give up watchers above the fair share; their next owner goes on from the committed cursor."""
-        await give_up(self._role, self._host, list(self._host.watches)[:surplus])
+        single = [i for i, w in self._host.watches.items() if w.watcher.mode == "single"]
+        await give_up(self._role, self._host, single[:surplus])
         self._role.wakeups.notify("watcher")
 
 
-class RenewWatchers(Service):
-    """Renews the leases of the watchers under way; those no longer ours are fenced, edited and removed ones stopped."""
+class CompareWatchers(Service):
+    """Compares what the database says this triggerer owns with what it runs, and tells what has looked at its source.
 
-    name = "renew watchers"
+    The lease is the process's own, so it costs one row however many watchers there are. What it owns and does not run,
+    as after a claim whose answer was lost, it gives up; what it runs and does not own is fenced; edited and removed
+    ones are stopped. A triggerer that has not done this for one lease is not ready, and loses its watchers to others.
+    """
+
+    name = "compare watchers"
+    topics = ("watcher",)
+    rest = 0.1
 
     def __init__(self, role: Role, host: Host) -> None:
         self._role = role
         self._host = host
-        self.poll = role.settings.renew_seconds
+        self._done_at = float("-inf")
+        self.poll = role.settings.lease_seconds / 2
+
+    def is_up_to_date(self, seconds: float) -> bool:
+        """Whether it was done within the last seconds."""
+        return boot_seconds() - self._done_at <= seconds
 
     async def run_once(self) -> bool:
-        held = list(self._host.watches.values())
-        observed = [w.observed for w in held]
-        for watch in held:
-            watch.observed = False
-        kept = await watchers.renew(
-            self._role.database,
-            self._role.id,
-            [(w.watcher.id, w.watcher.term, o) for w, o in zip(held, observed, strict=True)],
-            self._role.settings.lease_seconds,
-        )
-        lost = [w for w in held if w.watcher.id not in kept and self._still(w)]
-        changed = [w for w in held if kept.get(w.watcher.id, w.watcher.generation) != w.watcher.generation]
-        crash_point("triggerer.renew.after_commit")
+        role, begin = self._role, boot_seconds()
+        running = dict(self._host.watches)
+        await self._tell_observed(running)
+        owned = await watchers.owned(role.database, role.id, role.settings.lease_seconds)
+        crash_point("triggerer.compare.after_read")
+        await self._give_up_strays(owned, running)
+        lost = [w for i, w in running.items() if not _ours(owned.get(i), w) and self._host.watches.get(i) is w]
         if lost:
-            log.warning("watchers no longer ours", watchers=[w.watcher.name for w in lost])
+            log.warning("watchers no longer ours", watchers=[w.feeds.label for w in lost])
             self._host.fence([w.watcher.id for w in lost])
-            await watchers.release(self._role.database, self._role.id, [(w.watcher.id, w.watcher.term) for w in lost])
+            await watchers.release(role.database, role.id, [(w.watcher.id, w.watcher.term) for w in lost])
+        changed = [
+            i for i, w in running.items() if _ours(ours := owned.get(i), w) and ours.generation != w.watcher.generation
+        ]
         if changed:
-            await give_up(self._role, self._host, [w.watcher.id for w in changed])
-            self._role.wakeups.notify("watcher")
+            await give_up(role, self._host, changed)
+            role.wakeups.notify("watcher")
+        self._done_at = begin
         return False
 
-    def _still(self, watch: Watch) -> bool:
-        return self._host.watches.get(watch.watcher.id) is watch
+    async def _tell_observed(self, running: dict[int, Watch]) -> None:
+        seen = [w for w in running.values() if w.observed]
+        for watch in seen:
+            watch.observed = False
+        await watchers.observed(self._role.database, self._role.id, [(w.watcher.id, w.watcher.term) for w in seen])
+
+    async def _give_up_strays(self, owned: dict[int, Owned], running: dict[int, Watch]) -> None:
+        """Claims whose answer was lost: nobody runs them, and nobody else may."""
+        known = self._host.watches.keys() | self._host.leaving | running.keys()
+        strays = [o for i, o in owned.items() if o.settled and i not in known]
+        if strays:
+            log.warning("watchers owned but not run", watchers=[o.id for o in strays])
+            await watchers.release(self._role.database, self._role.id, [(o.id, o.term) for o in strays])
+            self._role.wakeups.notify("watcher")
+
+
+def _ours(owned: Owned | None, watch: Watch) -> TypeGuard[Owned]:
+    return owned is not None and owned.term == watch.watcher.term
 
 
 async def give_up(role: Role, host: Host, ids: list[int]) -> None:

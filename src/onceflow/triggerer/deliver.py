@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid5
 
 from onceflow.model.change import Change
+from onceflow.model.errors import FencedError, InputError, StaleError
+from onceflow.model.event_filter import judge_payload
+from onceflow.model.key import Key
 from onceflow.model.message import MessageId
 from onceflow.runtime.crash_points import crash_point
 from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.store.database import is_transient
 from onceflow.store.events import Ownership, record_if_owner
-from onceflow.store.watchers import OwnedWatcher
+from onceflow.store.watchers import OwnedWatcher, Route, Routes, routes
 
 PAUSE = 0.1
 
@@ -35,36 +39,90 @@ class Batch:
         return cls(message["n"], message["events"], message.get("cursor"))
 
 
-async def deliver(role: Role, watcher: OwnedWatcher, start: UUID, batch: Batch, number: int) -> None:
+@dataclass(frozen=True)
+class Routed:
+    """A batch as its assets' changes, with the keys that are declared by asset. `unmatched`: events of no asset."""
+
+    changes: list[Change]
+    keys: dict[str, Key]
+    unmatched: int
+
+
+async def deliver(role: Role, watcher: OwnedWatcher, start: UUID, batch: Batch, number: int, feeds: Routes) -> Routes:
     """Store the batch; tried again under the same sightings while the database is away and the lease holds.
 
     `start` identifies this start of the trigger: one term may see several, and each counts its batches anew. `number`
-    rises with each batch of a term.
+    rises with each batch of a term. `feeds`: the assets it feeds, as known; returns those it was stored by.
     Raises FencedError when the watcher has another owner by now.
     """
-    source = {"kind": "watcher", "watcher": watcher.name, "process": str(role.id), "term": watcher.term}
-    changes = [
-        Change(watcher.asset, e["extra"], e["key"], uuid5(start, f"{batch.number}.{i}"), _message(e.get("message")))
-        for i, e in enumerate(batch.events)
-    ]
-    ownership = Ownership(watcher.id, role.id, watcher.term)
+    if watcher.mode == "all" and batch.cursor is not None:
+        raise InputError('a watcher with mode="all" yielded a cursor', remedy='store none, or use mode="single"')
     while True:
         crash_point("triggerer.deliver.before")
+        routed = route(batch, start, feeds)
+        source = {
+            "kind": "watcher",
+            "watcher": feeds.routes[0].name if feeds.routes else "",
+            "process": str(role.id),
+            "term": watcher.term,
+        }
+        ownership = Ownership(watcher.id, role.id, watcher.term, feeds.number, shared=watcher.mode == "all")
         try:
             recorded = await record_if_owner(
-                role.database, ownership, changes, source, cursor=batch.cursor, batch=number, key=watcher.key
+                role.database,
+                ownership,
+                routed.changes,
+                source,
+                keys=routed.keys,
+                cursor=batch.cursor,
+                batch=number,
+                unmatched=routed.unmatched,
             )
+        except StaleError:
+            feeds = await _read_routes(role, watcher, feeds)
+            continue
         except Exception as error:
             if not is_transient(error) or role.stop.is_set():
                 raise
-            log.warning("event not stored yet", watcher=watcher.name, error=str(error))
+            log.warning("event not stored yet", watcher=feeds.label, error=str(error))
             await asyncio.sleep(PAUSE)
             continue
         crash_point("triggerer.deliver.after_commit")
         if any(r.is_new for r in recorded):
             role.wakeups.notify("delivery")
-        return
+        return feeds
 
 
-def _message(given: dict[str, Any] | None) -> MessageId | None:
-    return None if given is None else MessageId.of(given)
+def route(batch: Batch, start: UUID, feeds: Routes) -> Routed:
+    """Which assets each event of the batch is a change of. An asset that it matches twice has it once."""
+    changes: list[Change] = []
+    unmatched = 0
+    matching = any(r.match is not None for r in feeds.routes)
+    for index, event in enumerate(batch.events):
+        payload = json.loads(event["extra"]) if matching else None
+        found = {r.asset: r for r in feeds.routes if r.match is None or judge_payload(r.match, payload).accepted}
+        changes += [_change(event, r, start, f"{batch.number}.{index}") for r in found.values()]
+        unmatched += not found
+    return Routed(changes, {r.asset: r.key for r in feeds.routes if r.key is not None}, unmatched)
+
+
+def _change(event: Mapping[str, Any], to: Route, start: UUID, place: str) -> Change:
+    """One event as a change of one asset; its sighting depends on nothing that may change while it is sent again."""
+    given = event.get("message")
+    message = None if given is None else MessageId.of(given)
+    key = event["key"] if event["key"] is not None else event.get("keys", {}).get(str(to.asset_id))
+    return Change(to.asset, event["extra"], key, uuid5(start, f"{place}.{to.asset_id}"), message)
+
+
+async def _read_routes(role: Role, watcher: OwnedWatcher, feeds: Routes) -> Routes:
+    """What the watcher feeds by now; as before while the database is away."""
+    try:
+        found = (await routes(role.database, [watcher.id])).get(watcher.id)
+    except Exception as error:
+        if not is_transient(error) or role.stop.is_set():
+            raise
+        await asyncio.sleep(PAUSE)
+        return feeds
+    if found is None:
+        raise FencedError(f"watcher {watcher.id} is no more", remedy="stop")
+    return found

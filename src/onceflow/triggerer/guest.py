@@ -15,13 +15,16 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine, Generator, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from onceflow.guest import channel, lifeline
-from onceflow.guest.loader import load_class, prepare
+from onceflow.guest.loader import prepare
+from onceflow.guest.refresh import load_current
 from onceflow.model.errors import DagError, InputError
+from onceflow.model.event_filter import Filter, judge_payload
 from onceflow.model.limits import check_extra, check_key
 from onceflow.model.message import MessageId
 from onceflow.model.serialize import decode, dumps
@@ -39,6 +42,15 @@ running_watcher: ContextVar[int] = ContextVar("running_watcher", default=0)
 
 class TriggerExit(Exception):
     """A trigger tried to end its process."""
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """An asset whose changes get their keys from a function: its id, as text, and which changes are its own."""
+
+    asset: str
+    match: Filter | None
+    key_of: KeyOf
 
 
 class Marked(Coroutine[Any, Any, Any]):
@@ -124,12 +136,12 @@ class Guest:
         trigger: BaseEventTrigger | None = None
         try:
             trigger = await self._make_trigger(order)
-            key_of = await self._find_key(order)
+            keyed = await self._find_keys(order)
             self._send({"started": watcher, "term": term})
             number = 0
             async for event in trigger.run():
                 number += 1
-                await self._deliver(watcher, term, batch(event, key_of) | {"n": number})
+                await self._deliver(watcher, term, batch(event, keyed) | {"n": number})
             self._send({"ended": watcher, "term": term})
         except BaseException as error:
             if self._is_current(watcher):  # else it was told to stop, and this is how it does
@@ -142,7 +154,7 @@ class Guest:
                 await _clean_up(trigger)
 
     async def _make_trigger(self, order: dict[str, Any]) -> BaseEventTrigger:
-        found = await asyncio.to_thread(load_class, order["classpath"], order["file"], self._folder)
+        found = await asyncio.to_thread(load_current, order["classpath"], order["file"], self._folder, order["code"])
         trigger = found(**decode(order["kwargs"]))
         if not isinstance(trigger, BaseEventTrigger):
             raise DagError(
@@ -152,13 +164,20 @@ class Guest:
         trigger._report = lambda: self._observed.add(order["watcher"])
         return trigger
 
-    async def _find_key(self, order: dict[str, Any]) -> KeyOf | None:
-        """The key function that the watcher's payloads are given to, if they need one."""
-        if not order["key_file"]:
-            return None
+    async def _find_keys(self, order: dict[str, Any]) -> list[Keyed]:
+        """The assets whose key functions the watcher's payloads are given to."""
+        if not order["keys"]:
+            return []
         from onceflow.guest.keys import key_function  # with what compiles DAGs, which few watchers need
 
-        return await asyncio.to_thread(key_function, order["key_file"], self._folder, order["asset"], order["name"])
+        return [
+            Keyed(
+                str(k["asset_id"]),
+                k["match"],
+                await asyncio.to_thread(key_function, k["file"], self._folder, k["asset"], k["name"]),
+            )
+            for k in order["keys"]
+        ]
 
     async def _deliver(self, watcher: int, term: int, yielded: dict[str, Any]) -> None:
         """Hand what was yielded to the host; returns once it is committed."""
@@ -183,10 +202,10 @@ class Guest:
         self._writer.write(channel.pack(message))
 
 
-def batch(yielded: Any, key_of: KeyOf | None = None) -> dict[str, Any]:
+def batch(yielded: Any, keyed: Sequence[Keyed] = ()) -> dict[str, Any]:
     """What a trigger yielded, as a message: events (extra as JSON text, key), and the cursor's text if there is one.
 
-    `key_of` gives a key to events that have none of their own.
+    `keyed` give keys to events that have none of their own: the field `keys`, by asset.
     """
     if isinstance(yielded, Checkpoint):
         return {"events": [], "cursor": dumps(yielded.cursor, "cursor")}
@@ -198,24 +217,38 @@ def batch(yielded: Any, key_of: KeyOf | None = None) -> dict[str, Any]:
                 f"a trigger yielded {type(event).__name__}",
                 remedy="yield a TriggerEvent, a list of them or a Checkpoint",
             )
-        message["events"].append(_event(event, key_of))
+        message["events"].append(_event(event, keyed))
         if event.cursor is not UNSET:
             message["cursor"] = dumps(event.cursor, "cursor")
     return message
 
 
-def _event(event: TriggerEvent, key_of: KeyOf | None) -> dict[str, Any]:
+def _event(event: TriggerEvent, keyed: Sequence[Keyed]) -> dict[str, Any]:
     extra = dumps(event.payload, "payload")
     check_extra(extra, "payload")
-    key = key_of(event.payload) if event.key is None and key_of is not None else event.key
-    if key is not None:
-        check_key(key, "key")
+    told: dict[str, Any] = {"extra": extra, "key": event.key}
+    if event.key is not None:
+        check_key(event.key, "key")
+    elif keyed:
+        told["keys"] = _keys(event.payload, extra, keyed)
     if event.message_id is None:
-        return {"extra": extra, "key": key}
+        return told
     if not isinstance(event.message_id, MessageId):
         raise InputError(f"message_id is {event.message_id!r}", where="message_id", remedy="give a MessageId")
     event.message_id.check("message_id")
-    return {"extra": extra, "key": key, "message": event.message_id.as_dict()}
+    return told | {"message": event.message_id.as_dict()}
+
+
+def _keys(payload: Any, extra: str, keyed: Sequence[Keyed]) -> dict[str, str]:
+    """The keys of a payload for the assets that it matches."""
+    found = {
+        k.asset: k.key_of(payload)
+        for k in keyed
+        if k.match is None or judge_payload(k.match, json.loads(extra)).accepted
+    }
+    for key in found.values():
+        check_key(key, "key")
+    return found
 
 
 def describe(error: BaseException) -> dict[str, str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
@@ -17,7 +18,7 @@ from onceflow.runtime.role import Role
 from onceflow.store import watchers
 from onceflow.store.database import is_transient
 from onceflow.store.waiting import happens_within
-from onceflow.store.watchers import OwnedWatcher
+from onceflow.store.watchers import OwnedWatcher, Routes
 from onceflow.triggerer.deliver import Batch, deliver
 from onceflow.triggerer.process import BLOCKED_SECONDS, GuestProcess
 
@@ -37,6 +38,7 @@ class Watch:
     watcher: OwnedWatcher
     guest: Guest
     cursor: str | None
+    feeds: Routes
     started: bool = False
     observed: bool = False
     delivering: bool = False
@@ -66,6 +68,8 @@ class Host:
         self._batches = itertools.count(1)
         self._writes = asyncio.Semaphore(WRITES_AT_ONCE)
         self.watches: dict[int, Watch] = {}
+        self.leaving: set[int] = set()
+        """Watchers that are not run any more, and about to be given up."""
 
     def attach(self, group: asyncio.TaskGroup) -> None:
         """The task group that owns the coroutines started here."""
@@ -124,7 +128,9 @@ class Host:
         return guest
 
     def _start_in(self, guest: Guest, watcher: OwnedWatcher, cursor: str | None) -> None:
-        watch = guest.watches[watcher.id] = self.watches[watcher.id] = Watch(watcher, guest, cursor)
+        before = self.watches.get(watcher.id)
+        feeds = before.feeds if before is not None else watcher.routes
+        watch = guest.watches[watcher.id] = self.watches[watcher.id] = Watch(watcher, guest, cursor, feeds)
         watch.guest.process.send(
             op="start",
             watcher=watcher.id,
@@ -132,9 +138,12 @@ class Host:
             classpath=watcher.classpath,
             kwargs=watcher.kwargs,
             file=watcher.file,
-            asset=watcher.asset,
-            name=watcher.name,
-            key_file=watcher.key_file,
+            code=watcher.code,
+            keys=[
+                {"asset_id": r.asset_id, "asset": r.asset, "name": r.name, "file": r.key_file, "match": r.match}
+                for r in feeds.routes
+                if r.key_file
+            ],
             cursor=None if cursor is None else json.loads(cursor),
         )
 
@@ -165,7 +174,9 @@ class Host:
     async def _deliver(self, watch: Watch, batch: Batch) -> None:
         try:
             async with self._writes:
-                await deliver(self._role, watch.watcher, watch.start, batch, next(self._batches))
+                watch.feeds = await deliver(
+                    self._role, watch.watcher, watch.start, batch, next(self._batches), watch.feeds
+                )
         except FencedError:
             await self._lose(watch)
             return
@@ -193,15 +204,25 @@ class Host:
 
     async def _give_up(self, watch: Watch, error: dict[str, Any]) -> None:
         watcher = watch.watcher
-        log.warning("watcher failed", asset=watcher.asset, watcher=watcher.name, error=error["message"])
-        if self.watches.get(watcher.id) is watch:
-            self.drop(watcher.id)
-        await watchers.fail(self._role.database, self._role.id, watcher.id, watcher.term, error)
+        log.warning("watcher failed", watcher=watch.feeds.label, error=error["message"])
+        with self._leaving(watcher.id):
+            if self.watches.get(watcher.id) is watch:
+                self.drop(watcher.id)
+            await watchers.fail(self._role.database, self._role.id, watcher.id, watcher.term, error)
 
     async def _pause(self, watch: Watch) -> None:
-        self.drop(watch.watcher.id)
         watcher = watch.watcher
-        await watchers.pause(self._role.database, self._role.id, watcher.id, watcher.term, RESTART_SECONDS)
+        with self._leaving(watcher.id):
+            self.drop(watcher.id)
+            await watchers.pause(self._role.database, self._role.id, watcher.id, watcher.term, RESTART_SECONDS)
+
+    @contextmanager
+    def _leaving(self, *ids: int) -> Iterator[None]:
+        self.leaving.update(ids)
+        try:
+            yield
+        finally:
+            self.leaving.difference_update(ids)
 
     async def _end_blocked(self, guest: Guest) -> None:
         culprit = guest.process.marked
@@ -233,9 +254,10 @@ class Host:
 
     async def _end_with_culprits(self, guest: Guest, culprits: set[int], error: dict[str, Any]) -> None:
         guilty = [w for i, w in guest.watches.items() if i in culprits]
-        self._restart(guest, without=culprits)
-        for watch in guilty:
-            await self._give_up(watch, error)
+        with self._leaving(*culprits):
+            self._restart(guest, without=culprits)
+            for watch in guilty:
+                await self._give_up(watch, error)
 
     def _restart(self, guest: Guest, without: set[int], *, apart: bool = False) -> None:
         """End a guest; all but some of its watchers start again in another one, from their committed cursors.

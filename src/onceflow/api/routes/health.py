@@ -43,5 +43,6 @@ async def get_monitor_health(shared: Shared) -> dict[str, dict[str, Any]]:
             "status": "healthy" if seen["live"] else "unhealthy",
             f"latest_{name}_heartbeat": seen["last_seen"],
             "processes": seen["live"],
+            "ready": seen["ready"],
         }
     return report

@@ -22,10 +22,13 @@ create table process (
   started_at timestamptz not null default clock_timestamp(),
   last_seen timestamptz not null default clock_timestamp(),
   lease_until timestamptz not null,
+  ready_until timestamptz not null default '-infinity',
   state text not null default 'running' check (state in ('running', 'stopped', 'dead')),
   ended_at timestamptz,
   check ((state = 'running') = (ended_at is null))
 );
+comment on column process.lease_until is 'renewed while the process lives';
+comment on column process.ready_until is 'renewed while it does its work, too; a triggerer owns watchers so long';
 create index process_running on process (kind) where state = 'running';
 
 -- Files and what they declare ---------------------------------------------------------------------------------------
@@ -170,53 +173,95 @@ create index subscription_dag on subscription (dag_id);
 
 create table watcher (
   id bigint generated always as identity primary key,
-  asset_id bigint not null references asset,
-  name text not null,
-  mode text not null default 'single' check (mode = 'single'),
+  definition text not null unique,
+  mode text not null check (mode in ('single', 'all')),
   classpath text not null,
   kwargs json not null,
   file text not null default '',
-  definition text not null,
   code text not null default '',
-  key jsonb,
-  key_file text not null default '',
   generation bigint not null default 1,
   claimed_generation bigint not null default 1,
-  active boolean not null default true,
+  routing bigint not null default 1,
+  active boolean not null default false,
+  active_since timestamptz not null default clock_timestamp(),
+  silent_after double precision check (silent_after > 0),
   cursor json,
   batch bigint not null default 0,
   owner uuid,
   term bigint not null default 0,
-  lease_until timestamptz,
   claimed_at timestamptz,
+  released_at timestamptz,
   strikes int not null default 0,
   next_try_at timestamptz not null default '-infinity',
   last_observation timestamptz,
   last_event_at timestamptz,
   last_error json,
   last_error_at timestamptz,
-  unique (asset_id, name),
-  check ((owner is null) = (lease_until is null))
+  unmatched bigint not null default 0,
+  last_unmatched_at timestamptz,
+  check (mode = 'single' or (owner is null and cursor is null))
 ) with (fillfactor = 70);
+comment on table watcher is 'a trigger with its arguments, once, whatever assets it feeds (watch) and wherever it is declared';
+comment on column watcher.definition is 'hash of mode, class and arguments: the watcher''s identity';
 comment on column watcher.term is 'raised by every claim; an owner''s write begins with an update that names it';
 comment on column watcher.batch is 'number of the last batch stored in this term: one sent again, that comes late, moves no cursor back';
-comment on column watcher.code is 'hash of the DAG file that holds the trigger''s class; empty if it is installed';
-comment on column watcher.key is 'what of its payloads identifies a change, if the watcher itself declares it';
-comment on column watcher.key_file is 'the DAG file whose key function, of watcher or asset, its events need; empty if none';
-comment on column watcher.generation is 'raised when definition or code change, so that its owner starts it anew';
+comment on column watcher.code is 'hash of what the DAG folder says about the trigger''s class; empty if it is installed';
+comment on column watcher.generation is 'raised when its arguments or code change, or those of a key function, so that its owner starts it anew';
 comment on column watcher.claimed_generation is 'what its owner runs; events of another one are not stored, it tells them again';
+comment on column watcher.routing is 'raised when the assets it feeds or their matches change; who records names the one it judged by';
+comment on column watcher.active_since is 'since when it is declared, or, if it is not active, is no longer';
+comment on column watcher.silent_after is 'seconds without an observation after which it counts as silent; null: it promises none';
+comment on column watcher.unmatched is 'changes that matched none of its assets: acknowledged, and no events';
 create index watcher_owner on watcher (owner) where owner is not null;
-create index watcher_free on watcher (next_try_at) where active and owner is null;
-create index watcher_lease on watcher (lease_until) where active and owner is not null;
+create index watcher_free on watcher (next_try_at) where active and mode = 'single' and owner is null;
+create index watcher_all on watcher (id) where active and mode = 'all';
 
-create table watcher_declaration (
-  file_id bigint not null references dag_file on delete cascade,
+create table watching (
+  watcher_id bigint not null references watcher on delete cascade,
+  owner uuid not null,
+  running boolean not null default true,
+  term bigint not null default 1,
+  generation bigint not null,
+  claimed_at timestamptz not null default clock_timestamp(),
+  strikes int not null default 0,
+  next_try_at timestamptz not null default '-infinity',
+  last_observation timestamptz,
+  last_event_at timestamptz,
+  last_error json,
+  last_error_at timestamptz,
+  primary key (watcher_id, owner)
+) with (fillfactor = 70);
+comment on table watching is 'which triggerers run a watcher of mode all; the row of a dead one goes';
+create index watching_owner on watching (owner);
+
+create table watch (
+  asset_id bigint not null references asset,
+  name text not null,
   watcher_id bigint not null references watcher,
+  match json,
+  key jsonb,
+  key_file text not null default '',
+  key_code text not null default '',
+  active boolean not null default true,
+  primary key (asset_id, name)
+);
+comment on column watch.key is 'what of its payloads identifies a change, if the watcher itself declares it for the asset';
+comment on column watch.key_file is 'the DAG file whose key function, of watcher or asset, its events need; empty if none';
+comment on column watch.key_code is 'hash of that file';
+comment on table watch is 'an asset that a watcher feeds, under the name it has there; match says with which of its changes, null: all';
+create index watch_watcher on watch (watcher_id);
+
+create table watch_declaration (
+  file_id bigint not null references dag_file on delete cascade,
+  asset_id bigint not null,
+  name text not null,
   definition text not null,
   place text not null,
-  primary key (file_id, watcher_id)
+  primary key (file_id, asset_id, name),
+  foreign key (asset_id, name) references watch
 );
-create index watcher_declaration_watcher on watcher_declaration (watcher_id);
+comment on column watch_declaration.definition is 'hash of the watcher''s definition, match and key: files may not contradict each other';
+create index watch_declaration_watch on watch_declaration (asset_id, name);
 
 create table event (
   id bigint generated always as identity primary key,

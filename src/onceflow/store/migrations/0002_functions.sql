@@ -67,36 +67,19 @@ begin
       and not exists (select 1 from change_key c where c.asset_id = u.asset and c.hash = u.hash));
 end $$;
 
--- Records changes in one transaction: fence, cursor, identity, event, one pending delivery per subscriber.
+-- Records changes in one transaction: identity, event, one pending delivery per subscriber.
 -- The arrays are parallel, one element per change. Returns one row per change, in the order given:
 --   status 'stored' (a new event), 'duplicate' (a witness of event_id), 'repeated' (this sighting was recorded before),
 --   'released' (a witness whose payload takes the place of a quarantined one).
 -- event_id is 0 for a duplicate that only a high-water mark knows.
 -- p_flaw: why a payload breaks the schema of its asset, null where it does not; null altogether if none does. The event is
 -- stored in its place all the same, and its deliveries are held.
--- Raises OF001 when p_watcher is given and is no longer owned by p_owner with p_term, or was edited since it was claimed: an
--- event without its cursor would be told again by the next start. p_batch counts the batches of a term: a session that was
--- cut off and comes later than the one sent in its place leaves the cursor alone, which may have moved on since.
 create function record_events(
   p_asset bigint[], p_sighting uuid[], p_hash uuid[], p_key text[], p_extra text[], p_source text[],
-  p_watcher bigint default null, p_owner uuid default null, p_term bigint default null,
-  p_cursor text default null, p_now timestamptz default null, p_batch bigint default null, p_flaw text[] default null
+  p_flaw text[] default null, p_now timestamptz default null
 ) returns table (n int, event_id bigint, status text) language plpgsql as $$
 declare now_ timestamptz; new_id bigint[]; winner bigint[]; released bigint[] := '{}'; marked boolean; passed bigint[] := '{}';
 begin
-  if p_watcher is not null then
-    update watcher w
-    set cursor = case when p_batch <= w.batch then w.cursor else coalesce(p_cursor::json, w.cursor) end,
-        batch = greatest(w.batch, p_batch),
-        last_observation = coalesce(p_now, clock_timestamp()),
-        last_event_at = case when cardinality(p_asset) > 0 then coalesce(p_now, clock_timestamp()) else w.last_event_at end,
-        strikes = case when forgiven(w.claimed_at, w.strikes) then 0 else w.strikes end,
-        last_error = case when forgiven(w.claimed_at, w.strikes) then null else w.last_error end
-    where w.id = p_watcher and w.owner = p_owner and w.term = p_term and w.generation = w.claimed_generation;
-    if not found then
-      raise exception 'watcher % is not owned by % with term %, or was edited', p_watcher, p_owner, p_term using errcode = 'OF001';
-    end if;
-  end if;
   if cardinality(p_asset) = 0 then
     return;
   end if;
@@ -163,6 +146,69 @@ begin
                                   when u.winner = any (released) and (p_flaw is null or p_flaw[u.n] is null) then 'released'
                                   else 'duplicate' end
   from unnest(new_id, winner) with ordinality as u (new_id, winner, n) left join event e on e.id = u.winner order by u.n;
+end $$;
+
+-- Records what a watcher saw: fence, cursor and count, then the events of the assets that matched, in one transaction.
+-- `p_unmatched` changes matched no asset. `p_batch` counts the batches of a term: a session that was cut off and comes later
+-- than the one sent in its place leaves the cursor alone, which may have moved on since, and counts nothing again.
+-- Raises OF001 when the watcher is no longer owned by p_owner with p_term, is no longer declared, or got other code since it
+-- was claimed: an event without its cursor would be told again by the next start. Raises OF004 when it feeds other assets,
+-- or with other matches, than when p_routing was read.
+create function record_watched(
+  p_watcher bigint, p_owner uuid, p_term bigint, p_routing bigint, p_cursor text, p_batch bigint, p_unmatched int,
+  p_asset bigint[], p_sighting uuid[], p_hash uuid[], p_key text[], p_extra text[], p_source text[],
+  p_flaw text[] default null, p_now timestamptz default null
+) returns table (n int, event_id bigint, status text) language plpgsql as $$
+declare now_ timestamptz := coalesce(p_now, clock_timestamp()); found_routing bigint;
+begin
+  update watcher w
+  set cursor = case when p_batch <= w.batch then w.cursor else coalesce(p_cursor::json, w.cursor) end,
+      unmatched = w.unmatched + case when p_batch <= w.batch then 0 else p_unmatched end,
+      last_unmatched_at = case when p_unmatched > 0 then now_ else w.last_unmatched_at end,
+      batch = greatest(w.batch, p_batch), last_observation = now_,
+      last_event_at = case when cardinality(p_asset) > 0 then now_ else w.last_event_at end,
+      strikes = case when forgiven(w.claimed_at, w.strikes) then 0 else w.strikes end,
+      last_error = case when forgiven(w.claimed_at, w.strikes) then null else w.last_error end
+  where w.id = p_watcher and w.owner = p_owner and w.term = p_term and w.active and w.generation = w.claimed_generation
+  returning w.routing into found_routing;
+  if not found then
+    raise exception 'watcher % is not owned by % with term %, or was edited', p_watcher, p_owner, p_term using errcode = 'OF001';
+  end if;
+  if found_routing <> p_routing then
+    raise exception 'watcher % feeds other assets by now', p_watcher using errcode = 'OF004';
+  end if;
+  return query select * from record_events(p_asset, p_sighting, p_hash, p_key, p_extra, p_source, p_flaw, p_now);
+end $$;
+
+-- The same for a watcher of mode all, which every triggerer runs: each has a row of its own, and there is no cursor. Its
+-- changes carry keys, so those that several triggerers tell are one event each. What matched nothing is counted by the
+-- triggerer with the smallest id alone, so that it is counted once.
+create function record_watched_by_all(
+  p_watcher bigint, p_owner uuid, p_term bigint, p_routing bigint, p_unmatched int,
+  p_asset bigint[], p_sighting uuid[], p_hash uuid[], p_key text[], p_extra text[], p_source text[],
+  p_flaw text[] default null, p_now timestamptz default null
+) returns table (n int, event_id bigint, status text) language plpgsql as $$
+declare now_ timestamptz := coalesce(p_now, clock_timestamp()); found_routing bigint; ran bigint;
+begin
+  update watching g
+  set last_observation = now_, last_event_at = case when cardinality(p_asset) > 0 then now_ else g.last_event_at end,
+      strikes = case when forgiven(g.claimed_at, g.strikes) then 0 else g.strikes end,
+      last_error = case when forgiven(g.claimed_at, g.strikes) then null else g.last_error end
+  where g.watcher_id = p_watcher and g.owner = p_owner and g.term = p_term and g.running
+  returning g.generation into ran;
+  select w.routing into found_routing from watcher w where w.id = p_watcher and w.active and w.generation = ran;
+  if not found then
+    raise exception 'watcher % is not run by % with term %, or was edited', p_watcher, p_owner, p_term using errcode = 'OF001';
+  end if;
+  if found_routing <> p_routing then
+    raise exception 'watcher % feeds other assets by now', p_watcher using errcode = 'OF004';
+  end if;
+  if p_unmatched > 0 then
+    update watcher w set unmatched = w.unmatched + p_unmatched, last_unmatched_at = now_
+    where w.id = p_watcher and not exists (
+      select 1 from watching o where o.watcher_id = p_watcher and o.running and o.owner < p_owner);
+  end if;
+  return query select * from record_events(p_asset, p_sighting, p_hash, p_key, p_extra, p_source, p_flaw, p_now);
 end $$;
 
 -- Subscribes a DAG to assets, which the caller has locked. The interval begins with the next event (one that was closed

@@ -1,14 +1,51 @@
--- Watchers with their owner and what they last saw. `lag` is the seconds since the last observation, or since the claim if
--- there is none. $1 asset or null, $2 active or null = any, $3 limit.
-select w.id, a.name as asset, w.name as watcher, w.mode, w.owner, w.term, w.cursor, w.last_observation, w.last_event_at,
-       w.last_error, w.last_error_at, w.next_try_at, w.strikes, w.active, w.classpath, w.lease_until, w.claimed_at,
-       w.owner is not null and w.lease_until > clock_timestamp() as held, w.next_try_at > clock_timestamp() as waiting,
-       extract(epoch from clock_timestamp() - coalesce(w.last_observation, w.claimed_at))::double precision as lag,
-       p.host as owner_host, p.pid as owner_pid,
-       coalesce((select array_agg(c.place order by c.place) from watcher_declaration c where c.watcher_id = w.id), '{}')
-         as places
-from watcher w
-join asset a on a.id = w.asset_id
-left join process p on p.id = w.owner
-where ($1::text is null or a.name = $1) and ($2::boolean is null or w.active = $2)
-order by a.name, w.name limit $3
+-- Watchers with the assets that each feeds, who runs it and what was last seen. `lag` is the seconds since the last observation,
+-- or if there is none since the claim or the declaration; `quiet` those since the observation or the claim, `unowned_for` those
+-- for which nobody has run it. $1 asset or null, $2 active or null = any, $3 limit.
+with listed as (
+  select w.*, p.host as owner_host, p.pid as owner_pid, coalesce(p.state = 'running' and p.ready_until > clock_timestamp(), false) as owner_ready,
+         p.ready_until, g.watched_by, coalesce(g.held, false) as shared_held, coalesce(g.waiting, false) as shared_waiting,
+         coalesce(g.strikes, 0) as shared_strikes, g.last_error as shared_error, g.last_error_at as shared_error_at,
+         greatest(w.last_observation, g.last_observation) as seen_at, greatest(w.claimed_at, g.claimed_at) as begun_at,
+         greatest(w.last_event_at, g.last_event_at) as told_at
+  from watcher w
+  left join process p on p.id = w.owner
+  left join lateral (
+    select bool_or(g.running and q.id is not null) as held, bool_or(not g.running and g.next_try_at > clock_timestamp()) as waiting,
+           max(g.strikes) as strikes, max(g.last_observation) as last_observation, max(g.claimed_at) as claimed_at,
+           max(g.last_event_at) as last_event_at, max(g.last_error_at) as last_error_at,
+           (array_agg(g.last_error order by g.last_error_at desc nulls last))[1] as last_error,
+           json_agg(json_build_object(
+             'owner', g.owner, 'host', q.host, 'pid', q.pid, 'running', g.running and q.id is not null, 'since', g.claimed_at,
+             'last_observation', g.last_observation, 'strikes', g.strikes, 'last_error', g.last_error,
+             'next_try_at', case when g.next_try_at > '-infinity' then g.next_try_at end) order by g.owner) as watched_by
+    from watching g left join process q on q.id = g.owner and q.state = 'running' and q.ready_until > clock_timestamp()
+    where g.watcher_id = w.id
+  ) g on w.mode = 'all'
+  where ($1::text is null or exists (
+      select 1 from watch x join asset a on a.id = x.asset_id where x.watcher_id = w.id and a.name = $1))
+    and ($2::boolean is null or w.active = $2)
+)
+select l.id, f.asset, f.watcher, coalesce(f.assets, '[]') as assets, l.mode, l.owner, l.term, l.cursor, l.seen_at as last_observation,
+       l.told_at as last_event_at, l.unmatched, l.last_unmatched_at, l.silent_after, coalesce(l.last_error, l.shared_error) as last_error,
+       coalesce(l.last_error_at, l.shared_error_at) as last_error_at, l.next_try_at, greatest(l.strikes, l.shared_strikes) as strikes,
+       l.active, l.active_since, l.classpath, l.begun_at as claimed_at, l.owner_host, l.owner_pid,
+       coalesce(l.watched_by, '[]') as watched_by,
+       case l.mode when 'all' then l.shared_held else l.owner_ready end as held,
+       case l.mode when 'all' then l.shared_waiting and not l.shared_held else l.next_try_at > clock_timestamp() end as waiting,
+       coalesce(l.seen_at >= l.begun_at, false) as observed,
+       extract(epoch from clock_timestamp() - coalesce(l.seen_at, l.begun_at, l.active_since))::double precision as lag,
+       extract(epoch from clock_timestamp() - greatest(l.seen_at, l.begun_at, l.active_since))::double precision as quiet,
+       extract(epoch from clock_timestamp() - greatest(
+         l.active_since, case when l.owner is null then l.released_at else coalesce(l.ready_until, l.claimed_at) end
+       ))::double precision as unowned_for,
+       coalesce((
+         select array_agg(distinct d.place order by d.place) from watch x
+         join watch_declaration d on d.asset_id = x.asset_id and d.name = x.name where x.watcher_id = l.id), '{}') as places
+from listed l
+left join lateral (
+  select (array_agg(a.name order by a.name = $1 desc, a.name, x.name))[1] as asset,
+         (array_agg(x.name order by a.name = $1 desc, a.name, x.name))[1] as watcher,
+         json_agg(json_build_object('asset', a.name, 'watcher', x.name, 'match', x.match) order by a.name, x.name) as assets
+  from watch x join asset a on a.id = x.asset_id where x.watcher_id = l.id and x.active >= l.active
+) f on true
+order by f.asset, f.watcher, l.id limit $3

@@ -1,0 +1,81 @@
+"""Whether a watcher does what it is declared for, in a word, and why.
+
+state          health      when
+watching       healthy     its last observation is as recent as it promises
+               unproven    it promises nothing, and has said nothing since it was claimed
+starting       starting    claimed or declared a moment ago, and not heard of yet
+failing        red         it failed, was started again, and has not made up for it
+backing off    red         it failed and is not tried again yet
+silent         red         no observation for longer than it promises
+unowned        red         nobody has run it for longer than the limit: no triggerer is ready
+removed        removed     no DAG file declares it any more
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+UNOWNED_SECONDS = 15.0
+"""How long a watcher may be declared or given up without being run; a takeover takes less."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is known of a watcher.
+
+    active:       a DAG file declares it
+    held:         somebody who is ready runs it
+    waiting:      it is not tried again yet
+    observed:     it was seen to look since it was claimed
+    quiet:        seconds since it last looked, or was claimed
+    unowned_for:  seconds for which nobody has run it, if nobody does
+    silent_after: seconds that it may be quiet; None: it promises nothing
+    """
+
+    active: bool
+    held: bool
+    waiting: bool
+    strikes: int
+    observed: bool
+    quiet: float
+    unowned_for: float
+    silent_after: float | None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Health:
+    state: str
+    health: str
+    reason: str = ""
+
+
+def judge(seen: Seen) -> Health:
+    """The watcher's state and health, and the reason where it is not healthy."""
+    if not seen.active:
+        return Health("removed", "removed", "no DAG file declares it")
+    if seen.waiting and seen.strikes:
+        return Health("backing off", "red", f"failed {_times(seen.strikes)}: {seen.error}")
+    if not seen.held:
+        return _unowned(seen)
+    if seen.strikes:
+        return Health("failing", "red", f"failed {_times(seen.strikes)}, and runs again: {seen.error}")
+    if seen.silent_after is not None and seen.quiet > seen.silent_after:
+        return Health("silent", "red", f"no observation for {seen.quiet:.0f} s, {seen.silent_after:.0f} s are allowed")
+    if seen.observed:
+        return Health("watching", "healthy")
+    if seen.silent_after is not None:
+        return Health("starting", "starting", "no observation yet")
+    return Health("watching", "unproven", "its trigger has never called observed(), and promises nothing")
+
+
+def _unowned(seen: Seen) -> Health:
+    if seen.waiting:
+        return Health("starting", "starting", "its trigger came to its end and is started again")
+    if seen.unowned_for <= UNOWNED_SECONDS:
+        return Health("starting", "starting", "no triggerer runs it yet")
+    return Health("unowned", "red", f"no triggerer has run it for {seen.unowned_for:.0f} s: is one ready?")
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"

@@ -1,0 +1,1 @@
+select asset_id, name from watch_declaration where file_id = $1
