@@ -28,7 +28,7 @@ from onceflow.config import Settings
 from onceflow.model.dagspec import AssetSchedule, AssetSpec, CronSchedule
 from onceflow.queries.why import why_event
 from onceflow.scheduler.prune import Prune
-from onceflow.store import dags, pruning, requests, runs, tasks, timed
+from onceflow.store import dags, files, pruning, requests, runs, tasks, timed
 from onceflow.store.database import Database
 
 WORKER = uuid.UUID(int=1)
@@ -96,6 +96,26 @@ async def test_an_old_event_goes_with_its_run_and_its_change_is_still_known(data
     assert [r.status for r in again] == ["duplicate", "stored"]
     await finish_all(database)
     assert (await healthy(database))["runs"] == 2
+
+
+async def test_what_superseded_an_event_may_go_before_it(database: Database) -> None:
+    """The older event is kept for another consumer; that it was superseded stays a fact."""
+    newest = AssetSchedule(["asset", "orders"], "latest")
+    await declare(database, orders(retention=DAY), dag("d", newest), path="d.py")
+    await declare(database, orders(retention=DAY), dag("e", each("orders")), path="e.py")
+    await record(database, change("orders", "old"))
+    assert await files.register_removal(database, (await files.known(database))["e.py"])
+    await record(database, change("orders", "new"))
+    await finish_all(database)
+    assert await rows(database, "select disposition::text from delivery order by event_id, dag_id") == [
+        ("superseded",),
+        ("held",),
+        ("started",),
+    ]
+    await age(database)
+    assert await prune(database) == {"events": 1}
+    assert await rows(database, "select key from event") == [("old",)]
+    await healthy(database)
 
 
 async def test_what_is_open_stays_however_old(database: Database) -> None:

@@ -20,6 +20,7 @@ from math import isfinite
 from typing import Any
 
 from onceflow.model.errors import DagError
+from onceflow.model.payload import Found, look_up
 
 Filter = list[Any]
 
@@ -33,7 +34,6 @@ MAX_DEPTH = 50
 SHOWN = 60
 LONGEST_REASON = 500
 MOST_BITS = 1024
-MISSING = object()
 
 
 @dataclass(frozen=True)
@@ -167,16 +167,23 @@ def _judge(wanted: Filter, payload: Any) -> tuple[bool | None, str]:
 
 
 def _compare(op: str, path: str, value: Any, payload: Any) -> tuple[bool | None, str]:
-    found, stopped = _field(payload, path)
+    found = look_up(payload, path)
     text = to_text([op, path, value])
     if op == "exists":
-        return found is not MISSING, f"{text} is not met: {stopped}"
-    if found is MISSING:
-        return None, f"{text} cannot be judged: {stopped}"
-    truth = _truth(op, found, value)
+        return found.there, f"{text} is not met: {_lacking(found)}"
+    if not found.there:
+        return None, f"{text} cannot be judged: {_lacking(found)}"
+    truth = _truth(op, found.value, value)
     if truth is None:
-        return None, f"{text} cannot be judged: {path} is {_kind(found)}"
-    return truth, f"{text} is not met: {path} is {_shown(found)}"
+        return None, f"{text} cannot be judged: {path} is {_kind(found.value)}"
+    return truth, f"{text} is not met: {path} is {_shown(found.value)}"
+
+
+def _lacking(found: Found) -> str:
+    holder = found.seen or "the payload"
+    if isinstance(found.value, (Mapping, list)):
+        return f"{holder} has no field {found.name}"
+    return f"{holder} is {_kind(found.value)}, which has no fields"
 
 
 def _truth(op: str, found: Any, value: Any) -> bool | None:
@@ -228,22 +235,6 @@ def _ordered(op: str, found: Any, value: Any) -> bool | None:
             return found > value
         case _:
             return found >= value
-
-
-def _field(payload: Any, path: str) -> tuple[Any, str]:
-    """What stands at the path, and if that is MISSING, how far it went. A number in a path is an index of a list."""
-    found, seen = payload, "the payload"
-    for name in path.split("."):
-        if isinstance(found, Mapping) and name in found:
-            found = found[name]
-        elif isinstance(found, list) and name.isdecimal() and len(name) < 10 and int(name) < len(found):
-            found = found[int(name)]
-        elif isinstance(found, (Mapping, list)):
-            return MISSING, f"{seen} has no field {name}"
-        else:
-            return MISSING, f"{seen} is {_kind(found)}, which has no fields"
-        seen = name if seen == "the payload" else f"{seen}.{name}"
-    return found, ""
 
 
 def _kind(value: Any) -> str:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onceflow.model.errors import InputError
+from onceflow.model.payload import look_up
 
 EXACT = 2**53
 """Up to here every whole number is a float of its own."""
@@ -85,16 +86,11 @@ def check_path(path: Any) -> str:
 
 
 def _field(payload: Any, path: str, where: str) -> Any:
-    found, seen = payload, ""
-    for name in path.split("."):
-        if isinstance(found, Mapping) and name in found:
-            found = found[name]
-        elif isinstance(found, list) and name.isdecimal() and int(name) < len(found):
-            found = found[int(name)]
-        else:
-            raise InputError(f"{_missing(path, seen, name)}; {_there(found, seen)}", where=where, remedy=REMEDY)
-        seen = f"{seen}.{name}" if seen else name
-    return found
+    found = look_up(payload, path)
+    if not found.there:
+        message = f"{_missing(path, found.seen, found.name)}; {_there(found.value, found.seen)}"
+        raise InputError(message, where=where, remedy=REMEDY)
+    return found.value
 
 
 REMEDY = "send the field, give the change a key of its own, or correct the key that is declared"

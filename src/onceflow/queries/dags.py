@@ -62,12 +62,13 @@ async def no_such_dag(database: Database, dag_id: str) -> NotFoundError:
 
 
 def schedule_text(schedule: dict[str, Any] | None) -> str:
-    """A schedule in a few words: `orders & prices (all)`, `0 6 * * * Europe/Berlin`, `every 300 s`, `once`, `none`."""
+    """A schedule in a few words: `orders & prices (all)`, `orders (each, filtered)`, `0 6 * * * UTC`, `once`."""
     if not schedule:
         return "none"
     kind = schedule["kind"]
     if kind == "asset":
-        return f"{to_text(schedule['condition'])} ({schedule['policy']})"
+        filtered = ", filtered" if schedule.get("filters") else ""
+        return f"{to_text(schedule['condition'])} ({schedule['policy']}{filtered})"
     if kind == "cron":
         return f"{schedule['expression']} {schedule['timezone']}"
     return f"every {schedule['seconds']:g} s" if kind == "interval" else kind
