@@ -7,12 +7,26 @@ import uuid
 from typing import Any
 
 import pytest
-from ground import Scheduler, change, claim_tasks, dag, declare, each, finish, healthy, record, report, rows, together
+from ground import (
+    Scheduler,
+    change,
+    claim_tasks,
+    dag,
+    declare,
+    each,
+    finish,
+    healthy,
+    one_of,
+    record,
+    report,
+    rows,
+    together,
+)
 
-from onceflow.model.dagspec import AssetSpec
+from onceflow.model.dagspec import AssetSpec, Policy
 from onceflow.model.errors import ConflictError, InputError, NotFoundError
 from onceflow.queries.why import why_event
-from onceflow.store import assets
+from onceflow.store import assets, history
 from onceflow.store.database import Database
 from onceflow.store.quarantine import release
 
@@ -139,6 +153,24 @@ async def test_an_edit_of_the_consumer_releases_nothing(database: Database) -> N
     await agreed(database, dag("d", each("a"), "edited", file="f.py"))
     await Scheduler(database).settle()
     assert await consumed(database) == [(1, "held")]
+    await healthy(database)
+
+
+@pytest.mark.parametrize("policy", ["each", "all"])
+async def test_history_holds_what_is_quarantined(database: Database, policy: Policy) -> None:
+    """A consumer that comes later gets stored events as the others did: the bad one waits until somebody mends it."""
+    await declare(database, AssetSpec("a", schema=SCHEMA), path="assets.py")
+    bad = [change("a", key, BAD) for key in "23"]
+    await record(database, change("a", "1", GOOD), *bad)
+    await declare(database, AssetSpec("a", schema=SCHEMA), dag("d", one_of("a", policy=policy), catchup=True))
+    scheduler = Scheduler(database)
+    while await history.catch_up(database, 1, 1, 1) is not None:
+        await scheduler.settle()
+    assert await consumed(database) == [(1, "started"), (2, "held"), (3, "held")]
+    await healthy(database)
+    await release(database, 2, as_it_is=True, by=BY)
+    await scheduler.settle()
+    assert await consumed(database) == [(1, "started"), (2, "started"), (3, "held")]
     await healthy(database)
 
 

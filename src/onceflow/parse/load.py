@@ -84,9 +84,9 @@ def reply_to(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def may_hold_dags(content: bytes) -> bool:
-    """Whether a file's text mentions DAGs at all; others are not executed. The same rule as Airflow's safe mode."""
+    """Whether a file's text mentions DAGs or assets at all; others are not executed. The rule of Airflow's safe mode."""
     lower = content.lower()
-    return b"dag" in lower and (b"onceflow" in lower or b"airflow" in lower)
+    return (b"dag" in lower or b"asset" in lower) and (b"onceflow" in lower or b"airflow" in lower)
 
 
 def _take_streams() -> tuple[int, int]:

@@ -241,10 +241,11 @@ begin
   on conflict (asset_id, dag_id, from_seq) do update set until_seq = null;
 end $$;
 
--- Delivers the next p_limit stored events to a consumer that is catching up, under the asset's lock; with the last one its
--- interval is opened. Returns how many were delivered, null when there was nothing to catch up with.
+-- Delivers the next p_limit stored events to a consumer that is catching up, under the asset's lock; those in quarantine
+-- are held. With the last one its interval is opened. Returns how many were delivered, null when there was nothing to catch
+-- up with.
 create function catch_up(p_asset bigint, p_dag bigint, p_limit int) returns bigint language plpgsql as $$
-declare top bigint; begin_ bigint; reached bigint; given bigint;
+declare top bigint; begin_ bigint; reached bigint; given bigint; pending bigint;
 begin
   select a.seq into top from asset a where a.id = p_asset for no key update;
   select s.until_seq into begin_ from subscription s where s.asset_id = p_asset and s.dag_id = p_dag and s.catching_up;
@@ -254,17 +255,21 @@ begin
   with batch as (
     select e.id, e.seq from event e where e.asset_id = p_asset and e.seq >= begin_ order by e.seq limit p_limit
   ), made as (
-    insert into delivery (event_id, dag_id, asset_id) select b.id, p_dag, p_asset from batch b order by b.seq
-    on conflict do nothing returning 1
+    insert into delivery (event_id, dag_id, asset_id, disposition, judged, reason)
+    select b.id, p_dag, p_asset, case when q.event_id is null then 'pending' else 'held' end::disposition, q.event_id is not null,
+           case when q.event_id is not null then 'quarantine' end
+    from batch b left join quarantine q on q.event_id = b.id and q.released_at is null order by b.seq
+    on conflict do nothing returning judged
   )
-  select (select max(b.seq) from batch b), (select count(*) from made) into reached, given;
+  select (select max(b.seq) from batch b), count(*), count(*) filter (where not m.judged) from made m into reached, given, pending;
   if reached is null or reached >= top then
     update asset a set subscribers = array_append(a.subscribers, p_dag)
     where a.id = p_asset and not (p_dag = any (a.subscribers));
     update subscription s set until_seq = null, catching_up = false
     where s.asset_id = p_asset and s.dag_id = p_dag and s.catching_up;
-    if given = 0 then -- who gathers was waiting for the last one
-      update dag d set judge_at = '-infinity' where d.id = p_dag and starts_with(d.schedule_kind, 'asset:');
+    if pending = 0 then -- who gathers was waiting for the last one
+      update dag d set judge_at = '-infinity'
+      where d.id = p_dag and starts_with(d.schedule_kind, 'asset:') and d.schedule_kind <> 'asset:each';
     end if;
   else
     update subscription s set until_seq = reached + 1
