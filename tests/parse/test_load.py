@@ -138,6 +138,13 @@ def test_what_is_wrong_is_told_with_file_and_line(guest: Guest, text: str, code:
     assert "onceflow/parse" not in reply["traceback"]
 
 
+def test_what_mentions_neither_dags_nor_assets_is_not_executed(guest: Guest) -> None:
+    """The rule of Airflow's safe mode: a helper is nobody's DAG, and a file of nothing but `@asset` is one."""
+    assert guest.parse("raise RuntimeError('onceflow helper')\n")["kind"] == "file"
+    made = guest.parse("from airflow.sdk import asset\n\n@asset(schedule=None)\ndef daily():\n    return 1\n")
+    assert [dag.dag_id for dag in file_spec_from_json(made).dags] == ["daily"]
+
+
 def test_an_error_in_an_imported_file_is_told_at_its_line(guest: Guest) -> None:
     guest.parse("x = 1\n\nraise RuntimeError('helper')\n", "helpers.py")
     reply = guest.parse("import helpers\n" + DAG_A)

@@ -397,12 +397,17 @@ def test_templates_are_rendered_where_they_are_allowed() -> None:
         BashOperator(task_id="sh", bash_command="echo {{ ds }} {{ params.x }} {{ macros.ds_add(ds, 1) }}")
         show("{{ run_id }}")
         show("{{ missing }}")
+        show("{{ ds }}")
     timed = {"run_id": "r1", "logical_date": "2026-01-31T00:00:00Z"}
     assert run_task(made, "sh", run=timed, params={"x": 5}).value == "2026-01-31 5 2026-02-01"
     assert run_task(made, "show", run=timed).value == "r1"
     wrong = run_task(made, "show__1", run=timed)
     assert (wrong.outcome, wrong.retry_allowed) == ("failed", False)
     assert wrong.error is not None and "'missing' is undefined" in wrong.error["message"]
+    undated = run_task(made, "show__2", run={"run_id": "r1", "run_type": "asset_triggered"})
+    assert (
+        undated.error is not None and "'ds' is undefined (a run that events started has no" in undated.error["message"]
+    )
 
 
 def test_sensors_look_until_they_find() -> None:

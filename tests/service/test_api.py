@@ -211,6 +211,8 @@ async def test_bad_bodies(api: httpx.AsyncClient, world: World) -> None:
     ):
         answer = await api.post("/api/v2/assets/events", content=content, headers={"Content-Type": "application/json"})
         assert answer.status_code == status, answer.text
+    form = await api.post("/api/v2/assets/events", content=b'{"name": "orders"}')
+    assert (form.status_code, form.json()["remedy"]) == (422, "send the body with `Content-Type: application/json`")
     assert str(BODY_LIMIT) in (await api.post("/x", content=b"x" * (BODY_LIMIT + 1))).json()["detail"]
 
 

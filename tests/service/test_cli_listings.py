@@ -132,6 +132,22 @@ async def test_runs(world: World, database_url: str) -> None:
     assert [t["state"] for t in listed(database_url, "tasks", "list", "join", seen["run_id"])] == ["success"]
 
 
+async def test_a_run_is_shown_with_its_earlier_attempts(world: World, database_url: str) -> None:
+    await world.dag("report", ORDERS)
+    await world.emit("orders")
+    [run] = await world.judge("report")
+    task = await world.start(run)
+    [seen] = listed(database_url, "runs", "list")
+    assert "earlier attempts" not in onceflow(database_url, "runs", "show", "report", seen["run_id"]).stdout
+    await world.sql.execute(
+        "update attempt set outcome = 'killed', finished_at = clock_timestamp(), error = $2 where task_id = $1",
+        *(task, json.dumps({"type": "Killed", "message": "by signal 9"})),
+    )
+    await world.sql.execute("update task set attempt = 2 where id = $1", task)
+    shown = onceflow(database_url, "runs", "show", "report", seen["run_id"]).stdout
+    assert "earlier attempts" in shown and "Killed: by signal 9" in shown
+
+
 async def test_json_is_complete_unless_limited(world: World, database_url: str) -> None:
     await world.asset("orders")
     lines = "\n".join(json.dumps({"key": str(n)}) for n in range(1205))
@@ -202,6 +218,9 @@ async def test_dag_errors(world: World, database_url: str) -> None:
     [seen] = listed(database_url, "dags", "errors")
     assert seen["failure"] == failure and seen["dags"] == ["report"]
     assert "report.py:3" in onceflow(database_url, "dags", "errors").stdout
+    await world.sql.execute("update dag_file set failure = $1", json.dumps(failure | {"where": "helpers.py:3"}))
+    told = onceflow(database_url, "dags", "errors").stdout
+    assert "report.py" in told and "helpers.py:3" in told
     assert "file broken" in onceflow(database_url, "dags", "list").stdout
 
 

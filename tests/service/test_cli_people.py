@@ -152,8 +152,15 @@ async def test_logs(world: World, database_url: str, tmp_path: Path) -> None:
     [waiting] = listed(database_url, "runs", "list")
     logs = ("--home", str(tmp_path), "tasks", "logs", "report", waiting["run_id"], "work")
     early = onceflow(database_url, *logs)
-    assert early.returncode == 1 and "no attempt yet (the run is queued)" in early.stderr
+    assert early.returncode == 1 and "task 'work' has no attempt yet: the run is queued" in early.stderr
     task = await world.start(run)
+    await world.sql.execute(
+        "insert into task (run_id, task_no, task_id, state) values ($1, 9, 'other', 'skipped')", run
+    )
+    other = onceflow(database_url, *logs[:-1], "other")
+    assert other.returncode == 1 and "task 'other' has no attempt: it is skipped" in other.stderr
+    none = onceflow(database_url, *logs[:-1], "wrok")
+    assert none.returncode == 1 and "the run has no task 'wrok'" in none.stderr
     absent = onceflow(database_url, *logs)
     assert absent.returncode == 1 and "not on this machine" in absent.stderr
     log = Path(attempt_log(tmp_path, run, task, 1))
@@ -359,7 +366,8 @@ async def test_verify_beside_production(world: World, database_url: str) -> None
 async def test_a_quarantined_event_is_listed_and_fixed(world: World, database_url: str) -> None:
     await world.dag("report", ORDERS)
     await world.sql.execute("""update asset set rules = '{"schema": {"required": ["total"]}}'""")
-    assert onceflow(database_url, "assets", "emit", "orders", "--key", "1", "--extra", '{"n": 1}').returncode == 0
+    emitted = onceflow(database_url, "assets", "emit", "orders", "--key", "1", "--extra", '{"n": 1}')
+    assert emitted.returncode == 0 and "quarantined" in emitted.stderr and "onceflow events fix 1" in emitted.stderr
     [event] = listed(database_url, "events", "list", "--quarantined")
     assert (event["key"], event["quarantined"], event["flaw"]) == ("1", True, "$: 'total' is a required property")
     assert "'total' is a required" in onceflow(database_url, "why", "event", "1").stdout

@@ -114,7 +114,7 @@ async def test_who_gathers_waits_for_the_end_of_the_history(database: Database, 
 
 @pytest.mark.parametrize("policy", ["all", "each"])
 async def test_history_ends_for_good_though_the_last_step_had_nothing(database: Database, policy: Policy) -> None:
-    """Retention took the last events away while it was catching up: who gathers is judged, and nobody again and again."""
+    """Retention took the last events away while it was catching up: who gathers is judged, nobody for ever."""
     await declare(database, "a", path="assets.py")
     await many(database, 12)
     await declare(database, "a", dag("d", one_of("a", policy=policy), catchup=True))

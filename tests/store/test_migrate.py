@@ -98,8 +98,10 @@ async def test_a_process_newer_than_the_schema_waits_for_it(database_url: str, m
     known = migrations.migrations()
     later = Migration(len(known) + 1, "later", "select 1")
     monkeypatch.setattr(migrations, "migrations", lambda: [*known, later])
+    told: list[str] = []
     with pytest.raises(UnsupportedError, match="onceflow db migrate"):
-        await wait_until_ready(database_url, seconds=0)
+        await wait_until_ready(database_url, seconds=1, waiting=told.append)
+    assert len(told) == 1 and "run `onceflow db migrate`" in told[0]
     await migrate(database_url)
     await wait_until_ready(database_url, seconds=0)
 

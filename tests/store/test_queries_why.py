@@ -80,7 +80,7 @@ async def test_event(world: World) -> None:
         "where d.id = y.dag_id and d.dag_id = 'paused'"
     )
     told = await why_event(world.database, event)
-    assert "seen 1 times more, which made no further event; 1 of them with another payload" in told["because"][1]
+    assert "seen once more, which made no further event; 1 of them with another payload" in told["because"][1]
     because = {d["dag_id"]: d["because"] for d in told["deliveries"]}
     assert because["each"] == f"completed the condition and started run {await text_id(world, run)}, which is queued"
     assert "orders & (prices | stock) is not met, there is nothing of prices, stock" in because["join"]

@@ -72,11 +72,15 @@ async def _refused(_request: Request, error: Exception) -> JSONResponse:
     return JSONResponse(error_body(refusal), 422)
 
 
-async def _invalid(_request: Request, error: Exception) -> JSONResponse:
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     found = [{"loc": list(e["loc"]), "msg": e["msg"], "type": e["type"]} for e in error.errors()]
     where = _place(found[0]["loc"]) if found else ""
-    return JSONResponse({"detail": found, "code": "bad_input", "where": where, "remedy": "see /openapi.json"}, 422)
+    as_json = "json" in request.headers.get("content-type", "")
+    remedy = (
+        "see /openapi.json" if as_json or where != "body" else "send the body with `Content-Type: application/json`"
+    )
+    return JSONResponse({"detail": found, "code": "bad_input", "where": where, "remedy": remedy}, 422)
 
 
 def _place(parts: Sequence[str | int]) -> str:

@@ -119,6 +119,9 @@ async def _emit_one(asset: str, key: str | None, extra: Any, output: str) -> Non
         click.echo(f"known already: event {answer.event_id}, one more witness")
     else:
         click.echo(f"stored: event {answer.event_id}")
+    if answer.flaw and answer.status == "stored":
+        click.echo(f"it is quarantined, as it breaks the asset's schema: {answer.flaw}", err=True)
+        click.echo(f"  `onceflow events fix {answer.event_id}` lets it go on", err=True)
 
 
 async def _emit_lines(asset: str | None, lines: BinaryIO, output: str) -> None:

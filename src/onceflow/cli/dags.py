@@ -168,9 +168,12 @@ def unpause_command(dag_id: str, pending: OnResume, reason: str | None, output: 
     from onceflow.store.dags import unpause
 
     _switch(dag_id, lambda database: unpause(database, dag_id, pending, by=who(), reason=reason), output)
+    if pending == "join" and output == "table":
+        click.echo("what waits for it goes into one run as soon as the condition holds")
 
 
 ERROR_COLUMNS = (
+    Column("FILE", "path"),
     Column("WHERE", lambda row: row["failure"].get("where") or row["path"]),
     Column("ERROR", lambda row: row["failure"].get("message", "")),
     Column("REMEDY", lambda row: row["failure"].get("remedy", "")),

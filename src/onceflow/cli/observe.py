@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import aclosing
+from typing import Any
 
 import click
 
@@ -31,6 +33,10 @@ def _owner(row: Row) -> str:
     return (row["owner"] or "")[:8]
 
 
+def _cursor(cursor: Any) -> str:
+    return "" if cursor is None else cursor if isinstance(cursor, str) else json.dumps(cursor)
+
+
 WATCHER_COLUMNS = (
     Column("ASSET", _assets),
     Column("WATCHER", "watcher"),
@@ -39,7 +45,7 @@ WATCHER_COLUMNS = (
     Column("MODE", "mode"),
     Column("OWNER", _owner),
     Column("TERM", "term"),
-    Column("CURSOR", lambda row: str(row["cursor"] or "")[:40]),
+    Column("CURSOR", lambda row: _cursor(row["cursor"])[:40]),
     Column("LAST SEEN (UTC)", when("last_observation")),
     Column("LAG (S)", "lag"),
     Column("UNMATCHED", "unmatched"),

@@ -48,6 +48,11 @@ TASK_COLUMNS = (
     Column("FINISHED", when("finished_at")),
     Column("ERROR", lambda row: _error(row["error"] or {})),
 )
+ATTEMPT_COLUMNS = (
+    TASK_COLUMNS[0],
+    Column("ATTEMPT", "number"),
+    *TASK_COLUMNS[3:],
+)
 
 
 @runs.command("list")
@@ -112,6 +117,11 @@ def show_command(dag_id: str, run_id: str, output: str) -> None:
             click.echo(f"events that it makes: {shown['downstream']}")
         click.echo("")
         table(tasks, TASK_COLUMNS, "no tasks yet: they are made when the run starts")
+        last = {(t["task_id"], t["map_index"], t["attempt"]) for t in tasks}
+        earlier = [a for a in attempts if (a["task_id"], a["map_index"], a["number"]) not in last]
+        if earlier:
+            click.echo("\nearlier attempts")
+            table(earlier, ATTEMPT_COLUMNS)
 
     run(work())
 

@@ -84,7 +84,7 @@ def reply_to(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def may_hold_dags(content: bytes) -> bool:
-    """Whether a file's text mentions DAGs or assets at all; others are not executed. The rule of Airflow's safe mode."""
+    """Whether a file's text mentions DAGs or assets at all; others are not executed. Airflow's safe mode."""
     lower = content.lower()
     return (b"dag" in lower or b"asset" in lower) and (b"onceflow" in lower or b"airflow" in lower)
 

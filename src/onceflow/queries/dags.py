@@ -54,10 +54,14 @@ def stream_errors(database: Database, limit: int | None = None) -> Rows:
 
 
 async def no_such_dag(database: Database, dag_id: str) -> NotFoundError:
-    """The error for a dag_id that does not exist, with the closest that do."""
+    """The error for a dag_id that does not exist, with the closest that do; its file may be one that cannot be read."""
     known = [r["dag_id"] for r in await database.fetch("dags/similar", dag_id, 1000)]
-    close = difflib.get_close_matches(dag_id, known, n=3, cutoff=0.5) or known[:5]
-    remedy = f"known: {', '.join(close)}" if close else "no DAG file was parsed yet; see `onceflow dags errors`"
+    broken = "`onceflow dags errors` lists files that cannot be read"
+    if not known:
+        return NotFoundError(f"there is no DAG {dag_id!r}", remedy=f"no DAG file was read yet; {broken}")
+    close = difflib.get_close_matches(dag_id, known, n=3, cutoff=0.5)
+    named = f"did you mean {' or '.join(close)}?" if close else "`onceflow dags list` lists those there are;"
+    remedy = f"{named} {broken}"
     return NotFoundError(f"there is no DAG {dag_id!r}", remedy=remedy)
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Protocol
 
 from onceflow.model.errors import NotFoundError
-from onceflow.queries.rows import Row
+from onceflow.queries.rows import Row, collect
 from onceflow.queries.runs import show_run
+from onceflow.queries.tasks import stream_tasks
 from onceflow.runtime.logs import attempt_log
 from onceflow.store.database import Database
 
@@ -47,14 +48,10 @@ async def choose_attempt(
     database: Database, attempts: Sequence[Row], task: tuple[str, str, str], map_index: int, number: int | None
 ) -> Row:
     """The attempt asked for, the last if `number` is None. Raises NotFoundError saying what there is instead."""
-    dag_id, run_id, task_id = task
+    task_id = task[2]
     ours = [a for a in attempts if a["map_index"] == map_index]
     if not ours:
-        shown = await show_run(database, dag_id, run_id)
-        raise NotFoundError(
-            f"task {task_id!r} of run {run_id!r} has no attempt yet (the run is {shown['state']})",
-            remedy=f"`onceflow tasks list {dag_id} {run_id}` lists its tasks",
-        )
+        raise await _no_attempt(database, task, map_index)
     if number is None:
         return ours[-1]
     for found in ours:
@@ -63,3 +60,18 @@ async def choose_attempt(
     raise NotFoundError(
         f"task {task_id!r} has no attempt {number}", where="--attempt", remedy=f"it has {len(ours)}: 1 to {len(ours)}"
     )
+
+
+async def _no_attempt(database: Database, task: tuple[str, str, str], map_index: int) -> NotFoundError:
+    """Why there is nothing to read: no such run, no such task, or a task that was not started."""
+    dag_id, run_id, task_id = task
+    run = await show_run(database, dag_id, run_id)
+    known = await collect(stream_tasks(database, dag_id, run_id))
+    state = next((t["state"] for t in known if (t["task_id"], t["map_index"]) == (task_id, map_index)), None)
+    name = f"task {task_id!r}" + (f" with map index {map_index}" if map_index >= 0 else "")
+    if not known:
+        message = f"{name} has no attempt yet: the run is {run['state']}"
+    else:
+        message = f"{name} has no attempt: it is {state}" if state else f"the run has no {name}"
+    remedy = f"`onceflow tasks list {dag_id} {run_id}` lists its tasks"
+    return NotFoundError(message, where=f"run {run_id}", remedy=remedy)

@@ -113,7 +113,8 @@ def _event_sentences(event: Row, witnesses: list[Row], deliveries: list[Row]) ->
         doubt = f"; {differing} of them with another payload" if differing else ""
         last = explain.seconds_text(witnesses[-1]["behind_seconds"])
         behind = f"the last one {last} behind the first"
-        sentences.append(f"seen {len(witnesses)} times more, which made no further event{doubt}; {behind}")
+        again = "once" if len(witnesses) == 1 else f"{len(witnesses)} times"
+        sentences.append(f"seen {again} more, which made no further event{doubt}; {behind}")
     if not deliveries:
         sentences.append("no DAG was subscribed to the asset when it was stored")
     return sentences

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from onceflow.model.times import from_rfc3339
@@ -28,7 +28,7 @@ async def why_not(database: Database, dag_id: str, since: datetime | None = None
     if found is None:
         raise await no_such_dag(database, dag_id)
     dag = plain(found, ("id",))
-    begin = since or from_rfc3339(dag["last_run_at"] or dag["created_at"])
+    begin = since or _begin(dag)
     key = found["id"]
     assets = await collect(stream(database, "assets/of_consumer", key, begin))
     for asset in assets:
@@ -52,6 +52,13 @@ async def why_not(database: Database, dag_id: str, since: datetime | None = None
         "decided": decided,
         "history": history,
     }
+
+
+def _begin(dag: Row) -> datetime:
+    """Right after its last run was made, so that the making of that run is not told; else when it was first read."""
+    if dag["last_run_at"]:
+        return from_rfc3339(dag["last_run_at"]) + timedelta(microseconds=1)
+    return from_rfc3339(dag["created_at"])
 
 
 def _in_the_way(dag: Row, schedulers: int) -> list[str]:

@@ -91,7 +91,9 @@ def main(kind: str, build: Build) -> NoReturn:
 
 
 async def _run(kind: str, process: UUID, settings: Settings, build: Build) -> int:
-    await wait_until_ready(settings.database_url)
+    await wait_until_ready(
+        settings.database_url, waiting=lambda reason: log.warning("waiting for the database", reason=reason)
+    )
     async with await Database.connect(
         settings.database_url,
         max_size=CONNECTIONS,
@@ -101,6 +103,7 @@ async def _run(kind: str, process: UUID, settings: Settings, build: Build) -> in
     ) as database:
         role = Role(kind, process, settings, database, Wakeups())
         await processes.register(database, process, kind, settings.lease_seconds)
+        log.info("at work", process=str(process))
         return await _serve(role, build)
 
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
+from onceflow.sdk.context import DATED
 from onceflow.sdk.exceptions import FailTask
 
 
@@ -35,7 +36,9 @@ def _render_text(text: str, context: Mapping[str, Any]) -> str:
     try:
         return environment.from_string(text).render({**context, "macros": MACROS})
     except environment.error as error:
-        raise FailTask(f"the template {text!r} cannot be rendered: {error}") from error
+        undated = any(f"'{name}' is undefined" in str(error) for name in DATED)
+        hint = " (a run that events started has no logical date)" if undated else ""
+        raise FailTask(f"the template {text!r} cannot be rendered: {error}{hint}") from error
 
 
 @lru_cache(maxsize=1)

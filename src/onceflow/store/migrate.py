@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,18 +122,26 @@ async def _made_otherwise(connection: Any) -> str:
     return ""
 
 
-async def wait_until_ready(url: str, seconds: float = 60.0) -> None:
-    """Wait for the right schema; raises UnsupportedError with the reason when it does not come."""
+async def wait_until_ready(
+    url: str, seconds: float = 60.0, *, waiting: Callable[[str], None] = lambda reason: None
+) -> None:
+    """Wait for the right schema; raises UnsupportedError with the reason when it does not come.
+
+    `waiting` is called with what is waited for, at first and whenever that is something else.
+    """
     reason = ""
     for _ in range(max(1, int(seconds / 0.5))):
+        before = reason
         try:
             reason = await check(url)
         except UnreachableError as error:
             reason = str(error)
         if not reason:
             return
+        if reason != before:
+            waiting(reason)
         await asyncio.sleep(0.5)
-    raise UnsupportedError(reason, where=public_address(url), remedy="run `onceflow db migrate` once")
+    raise UnsupportedError(reason, where=public_address(url), remedy="`onceflow db check` says whether it is mended")
 
 
 async def _connect(url: str) -> Any:
