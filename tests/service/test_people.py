@@ -103,6 +103,29 @@ async def test_by_the_api(world: World, api: httpx.AsyncClient) -> None:
     assert (await api.post(f"{DAGS}/report/deliveries/release", json={})).json()["deliveries"] == 0
 
 
+async def test_a_storm_is_seen_and_released(world: World, database_url: str, api: httpx.AsyncClient) -> None:
+    await world.sql.execute(
+        "update delivery set disposition = 'held', judged = true, reason = 'storm' where event_id = 2"
+    )
+    await world.sql.execute("update dag set storm = '{}', storm_at = clock_timestamp(), release_at = null")
+    [row] = listed(database_url, "dags", "list")
+    assert row["held"] == 1 and row["storm_at"] is not None
+    assert "active, storm" in onceflow(database_url, "dags", "list").stdout
+    assert "1 events are held; `onceflow dags release`" in onceflow(database_url, "dags", "show", "report").stdout
+    assert (await api.get(f"{DAGS}/report")).json()["held_deliveries"] == 1
+    assert onceflow(database_url, "dags", "release", "report").returncode == 2
+    assert onceflow(database_url, "dags", "release", "report", "--slowly", "0").returncode == 2
+    slowly = onceflow(database_url, "dags", "release", "report", "--slowly", "5", "--reason", "x")
+    assert slowly.stdout == "1 events are released, 5 a minute\n"
+    assert "released slowly, 5 a minute" in onceflow(database_url, "dags", "show", "report").stdout
+    done = (await api.post(f"{DAGS}/report/release", json={"how": "each"})).json()
+    assert done == {"dag_id": "report", "deliveries": 1}
+    assert (await api.get(f"{DAGS}/report")).json()["storm_since"] is None
+    assert (await api.post(f"{DAGS}/report/release", json={"how": "slowly"})).status_code == 422
+    assert (await api.post(f"{DAGS}/no/release", json={"how": "each"})).status_code == 404
+    assert len(await world.judge("report")) == 1
+
+
 async def test_refused_by_the_api(world: World, api: httpx.AsyncClient) -> None:
     assert (await api.post(f"{DAGS}/report/dagRuns/no/rerun", json={})).status_code == 404
     assert (await api.post(f"{DAGS}/no/replay", json={"events": [1]})).status_code == 404

@@ -181,7 +181,7 @@ async def test_a_judge_frozen_in_its_transaction_is_cut_off(database_url: str) -
         await record(database, "a")
         judge = Scheduler(database).judge
         await frozen.execute("begin isolation level read committed")
-        claimed = await frozen.fetch(statements.text("deliveries/claim"), [1], 10, 10)
+        claimed = await frozen.fetch(statements.text("deliveries/claim"), [1], 10, 10, None, None)
         assert len(claimed) == 1
         assert not await judge.run_once()
         await eventually(judge.run_once, why="the frozen judge's lock is freed")

@@ -127,6 +127,10 @@ FAULTS: dict[str, list[str]] = {
     "success_without_outcome": ["update attempt set outcome = 'failed' where outcome = 'success'"],
     "run_finished_too_early": ["update run set state = 'success', finished_at = now() where state = 'running'"],
     "run_finished_unnoticed": ["update run set state = 'running', finished_at = null where state = 'success'"],
+    "held_by_no_storm": [
+        "update delivery set disposition = 'held', reason = 'storm', judged = true, run_id = null, decided_at = null "
+        "where dag_id = 1 and event_id = 1"
+    ],
     "lane_without_person": ["update run set intervention_id = null where run_type = 'rerun'"],
     "member_of_wrong_run": [
         "insert into run_member (run_id, event_id) "

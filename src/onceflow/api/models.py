@@ -70,6 +70,14 @@ class Settle(Request):
     reason: str | None = None
 
 
+class Release(Request):
+    """`each`: judged as ever; `join`: all into one run; `slowly`: `rate` a minute, in their order; `discard`."""
+
+    how: Literal["each", "join", "slowly", "discard"]
+    rate: float | None = None
+    reason: str | None = None
+
+
 class ReplayRun(BaseModel):
     dag_run_id: str | None
     events: list[int]
@@ -117,6 +125,8 @@ class Dag(BaseModel):
     queued_runs: int
     running_runs: int
     open_deliveries: int
+    held_deliveries: int
+    storm_since: Time | None
 
 
 class DagCollection(BaseModel):

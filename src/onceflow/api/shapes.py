@@ -30,6 +30,8 @@ def dag(row: Row) -> dict[str, Any]:
         "queued_runs": row["queued"],
         "running_runs": row["running"],
         "open_deliveries": row["open_deliveries"],
+        "held_deliveries": row["held"],
+        "storm_since": row["storm_at"],
     }
 
 

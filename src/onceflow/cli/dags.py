@@ -18,6 +18,7 @@ from onceflow.store.database import Database
 
 if TYPE_CHECKING:
     from onceflow.store.dags import OnResume
+    from onceflow.store.storms import How
 
 
 @click.group()
@@ -29,6 +30,7 @@ def _status(row: Row) -> str:
     if not row["active"]:
         return "removed"
     state = "paused" if row["paused"] else "active"
+    state += ", storm" if row["storm_at"] else ""
     return f"{state}, file broken" if row["broken"] else state
 
 
@@ -39,6 +41,7 @@ COLUMNS = (
     Column("QUEUED", "queued"),
     Column("RUNNING", "running"),
     Column("WAITING EVENTS", "open_deliveries"),
+    Column("HELD", "held"),
     Column("LAST RUN (UTC)", when("last_run_at")),
     Column("LAST STATE", "last_run_state"),
     Column("FILE", "file"),
@@ -84,6 +87,10 @@ def show_command(dag_id: str, output: str) -> None:
         click.echo(f"\n{shown['description']}")
     if shown["failure"]:
         click.echo(f"\nfile broken, the last good version stays: {shown['failure'].get('message', '')}")
+    if shown["storm_at"]:
+        click.echo(f"\nin a storm since {shown['storm_at']}: {shown['held']} events are held; `onceflow dags release`")
+        if shown["release_rate"]:
+            click.echo(f"released slowly, {shown['release_rate']:g} a minute")
     for warning in shown["warnings"]:
         click.echo(f"warning: {warning}")
     click.echo("")
@@ -170,6 +177,43 @@ def unpause_command(dag_id: str, pending: OnResume, reason: str | None, output: 
     _switch(dag_id, lambda database: unpause(database, dag_id, pending, by=who(), reason=reason), output)
     if pending == "join" and output == "table":
         click.echo("what waits for it goes into one run as soon as the condition holds")
+
+
+@dags.command("release")
+@click.argument("dag_id")
+@click.option("--each", "how", flag_value="each", help="They are judged as ever.")
+@click.option("--merged", "how", flag_value="join", help="All of them into one run.")
+@click.option("--discard", "how", flag_value="discard", help="They start nothing.")
+@click.option("--slowly", "rate", type=float, metavar="RATE", help="So many a minute, in their order.")
+@reason_option
+@output_option
+def release_command(dag_id: str, how: How | None, rate: float | None, reason: str | None, output: str) -> None:
+    """Let a DAG consume again after a storm, and say what becomes of the events held by it, or as a loop.
+
+    With --slowly, what comes meanwhile is held and follows in its turn.
+    """
+    from onceflow.store.storms import release
+
+    if (how is None) == (rate is None):
+        raise click.UsageError("say how: one of --each, --merged, --slowly RATE, --discard")
+    chosen: How = how or "slowly"
+
+    async def work() -> Row:
+        async with connected() as database:
+            ended = await release(database, dag_id, chosen, rate=rate, by=who(), reason=reason)
+            if ended is None:
+                raise await no_such_dag(database, dag_id)
+            await wake(database, "delivery", "release")
+        return asdict(ended)
+
+    row = run(work())
+    if output == "json":
+        print_json(row)
+        return
+    words = {"each": "pending again", "join": "pending again, for one run", "discard": "discarded"}
+    click.echo(f"{row['deliveries']} events are {words.get(chosen, f'released, {rate:g} a minute')}")
+    if row["paused"]:
+        click.echo("note: the DAG is paused", err=True)
 
 
 ERROR_COLUMNS = (

@@ -161,6 +161,7 @@ class DagSpec:
     max_active_runs: int = 16
     max_active_tasks: int = 16
     max_rounds: int = 5  # runs of it in the causes of an event that it gets, before it is a loop; 0 = any number
+    max_runs_per_minute: int | None = None  # that its events start, before it is a storm; 0 = any number
     dagrun_timeout: float | None = None
     params: dict[str, Any] = field(default_factory=dict)  # defaults, encoded
     param_schemas: dict[str, dict[str, Any]] = field(default_factory=dict)

@@ -13,6 +13,8 @@ HELD = {
     "inactive": "held because no DAG file defines this DAG any more; it is judged when the DAG returns",
     "quarantine": "held in quarantine, as its payload breaks the asset's schema; `onceflow events fix` lets it go on",
     "unscheduled": "held because the DAG's schedule does not name this asset any more; judged when it does again",
+    "storm": "held because the events of DAG {dag_id} started more runs in a minute than max_runs_per_minute allows; "
+    "`onceflow dags release {dag_id}` lets it go on",
     "loop": "held as an event loop: its causes have max_rounds runs of this DAG already; "
     "`onceflow events release --dag {dag_id}` lets it through",
     "rerun": "held because the rerun that made it was told to (--downstream hold); "

@@ -42,6 +42,7 @@ JSON_COLUMNS = frozenset(
         "source",
         "spec",
         "subscriptions",
+        "storm",
         "tags",
         "warnings",
         "watched_by",

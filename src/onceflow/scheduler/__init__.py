@@ -2,6 +2,7 @@
 
     create_timed_runs   a slot is due                    -> run, queued
     replay_history      a new consumer wants it      -> deliveries, pending
+    release_slowly      a storm is ended slowly   -> deliveries, pending
     create_asset_runs   pending deliveries are judged    -> run, queued
     start_runs          a cap has room                   -> run running, first tasks queued
     advance_runs        tasks ended, retries are due     -> next tasks queued, run ended

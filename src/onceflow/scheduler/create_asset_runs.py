@@ -7,6 +7,7 @@ from functools import partial
 
 from onceflow.executors import notify_queued
 from onceflow.runtime.crash_points import crash_point
+from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
 from onceflow.scheduler.alarm import Alarm
@@ -18,6 +19,8 @@ from onceflow.store.deliveries import PENDING_PER_CONSUMER, Claimed
 from onceflow.store.versions import Versions
 
 CONSUMERS_PER_BATCH = 64
+
+log = get_logger("onceflow.scheduler")
 
 
 class CreateAssetRuns(Service):
@@ -37,7 +40,7 @@ class CreateAssetRuns(Service):
         if self._turn.over(consumers):
             return False
         async with self._role.database.transaction() as tx:
-            claimed = await deliveries.claim(tx, consumers)
+            claimed = await deliveries.claim(tx, consumers, rate=self._role.settings.max_runs_per_minute)
             self.contended = len(claimed) < len(consumers)
             if not claimed:
                 return False
@@ -52,6 +55,8 @@ class CreateAssetRuns(Service):
         crash_point("scheduler.consume.after_commit")
         self.more = len(consumers) == CONSUMERS_PER_BATCH or any(map(_may_have_more, claimed))
         self.more |= any(seconds <= 0 for seconds in judged.again.values())
+        if judged.storms:
+            log.warning("more runs in a minute than allowed: events are held", dags=[s.dag for s in judged.storms])
         self._alarm.set({c.dag: None for c in claimed}, {d: s for d, s in judged.again.items() if s > 0})
         if started:
             notify_queued(self._role.wakeups)

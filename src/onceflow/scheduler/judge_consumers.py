@@ -16,14 +16,14 @@ from typing import Any
 from uuid import UUID
 
 from onceflow.model.asset_expr import assets_of
-from onceflow.model.consume import Judgement, Pending, Situation, judge_each, judge_gathered, parts, with_fresh
+from onceflow.model.consume import Group, Judgement, Pending, Situation, judge_each, judge_gathered, parts, with_fresh
 from onceflow.model.dagspec import AssetSchedule
 from onceflow.model.event_filter import Filter, judge_payload
 from onceflow.model.serialize import dumps
 from onceflow.runtime.log import get_logger
 from onceflow.store import deliveries, interventions
 from onceflow.store.database import Connection
-from onceflow.store.deliveries import AT_ONCE, WHEN_A_RUN_ENDED, Claimed, Consumption, Note, Settled, Surveyed
+from onceflow.store.deliveries import AT_ONCE, WHEN_A_RUN_ENDED, Claimed, Consumption, Note, Settled, Storm, Surveyed
 from onceflow.store.versions import Version, Versions
 
 COUNTED = 1000
@@ -43,6 +43,7 @@ class Judged:
     superseded: list[tuple[int, int]] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     again: dict[int, float] = field(default_factory=dict)
+    storms: list[Storm] = field(default_factory=list)
 
     def hold(self, consumer: Claimed, reason: str) -> None:
         self.settled += [Settled(consumer.dag, p.event_id, "held", reason) for p in consumer.pending]
@@ -82,6 +83,7 @@ async def judge_consumers(
         await deliveries.consume(tx, process, judged.consumptions, now)
     await deliveries.supersede(tx, judged.superseded, now)
     await deliveries.note(tx, process, judged.notes, now)
+    await deliveries.trip(tx, judged.storms, now)
     return judged
 
 
@@ -155,12 +157,29 @@ def _sort(
         judged.notes.append(Note(consumer.dag, judge_at=AT_ONCE))
         judged.again[consumer.dag] = 0
         return None
-    if judgement.groups:
+    groups = _within(judged, consumer, judgement.groups)
+    if groups:
         explanation = dumps(judgement.explanation)
-        judged.consumptions.append(Consumption(consumer.dag, consumer.version, judgement.groups, explanation))
-    consumed = {group.start_event for group in judgement.groups}
+        judged.consumptions.append(
+            Consumption(consumer.dag, consumer.version, groups, explanation, frozenset(consumer.released))
+        )
+    consumed = {group.start_event for group in groups}
     judged.wanted += [(consumer.dag, p.event_id) for p in pending if p.event_id not in consumed]
     return None
+
+
+def _within(judged: Judged, consumer: Claimed, groups: Sequence[Group]) -> Sequence[Group]:
+    """The runs that may be made in this minute; if that is not all of them, there is a storm. What a person released or
+    joined is made in any case, and what is judged and not made is held when the breaker trips.
+    """
+    if consumer.allowance is None or consumer.joining is not None:
+        return groups
+    free = [g for g in groups if g.start_event not in consumer.released]
+    over = frozenset(g.start_event for g in free[consumer.allowance :])
+    if not over:
+        return groups
+    judged.storms.append(Storm(consumer.dag, dumps({"event": min(over), "runs": len(groups) - len(over)})))
+    return [g for g in groups if g.start_event not in over]
 
 
 def _wanted(
@@ -250,6 +269,10 @@ def _consume(judged: Judged, g: Gathering, judgement: Judgement, now: datetime) 
     """The run of what waits, or the note that it goes on waiting."""
     consumer = g.consumer
     explanation = dumps(judgement.explanation)
+    groups = _within(judged, consumer, judgement.groups)
+    if len(groups) < len(judgement.groups):
+        judged.wanted += [(consumer.dag, p.event_id) for p in g.fresh]
+        return
     if judgement.groups:
         judged.consumptions.append(Consumption(consumer.dag, consumer.version, judgement.groups, explanation))
     judged.superseded += [(consumer.dag, event) for event in judgement.superseded.values()]
@@ -268,7 +291,8 @@ async def _consume_parts(tx: Connection, judged: Judged, g: Gathering, situation
     consumer, size = g.consumer, g.schedule.max_size or 1
     oldest = await deliveries.oldest(tx, consumer.dag, max(size, deliveries.PENDING_PER_CONSUMER // size * size))
     found = parts(g.schedule, oldest, situation.waiting, situation.now)
-    for group, explanation in found.groups:
+    allowed = _within(judged, consumer, [group for group, _ in found.groups])
+    for group, explanation in (made for made in found.groups if made[0] in allowed):
         judged.consumptions.append(Consumption(consumer.dag, consumer.version, [group], dumps(explanation)))
     judged.notes.append(Note(consumer.dag, dumps(found.rest) if found.rest else None, found.due))
     if found.due is not None:

@@ -10,6 +10,7 @@ from onceflow.scheduler.advance_runs import AdvanceRuns
 from onceflow.scheduler.create_asset_runs import CreateAssetRuns
 from onceflow.scheduler.create_timed_runs import CreateContinuousRuns, CreateTimedRuns
 from onceflow.scheduler.prune import Prune
+from onceflow.scheduler.release_slowly import ReleaseSlowly
 from onceflow.scheduler.replay_history import ReplayHistory
 from onceflow.scheduler.rescue import ExpireRuns, Glance, PruneProcesses, Rescue
 from onceflow.scheduler.start_runs import StartRuns
@@ -23,6 +24,7 @@ async def build(role: Role) -> Sequence[Service | Background]:
         CreateTimedRuns(role, versions),
         CreateContinuousRuns(role, versions),
         ReplayHistory(role),
+        ReleaseSlowly(role),
         CreateAssetRuns(role, versions),
         StartRuns(role, versions),
         AdvanceRuns(role, versions),

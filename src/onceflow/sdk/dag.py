@@ -36,6 +36,8 @@ class DAG:
               a list of assets (all of them), or a condition over assets (`a & b`, `a | b`)
     consume:  Each() = one run per event, All() = every pending event into one run, Window(quiet=…) = those that come
               close together into one run, Latest() = only the newest
+    max_runs_per_minute: when its events start more, the others are held until a person releases them; 0 = any number
+    max_rounds: how many of its runs may be in the causes of an event that it gets, before that is held as a loop
     while_paused: "hold" = events that come while the DAG is paused wait for its return, "discard" = they are discarded
     """
 

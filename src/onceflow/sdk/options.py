@@ -182,6 +182,7 @@ DAG_OPTIONS: Mapping[str, Option] = {
     "max_active_runs": Option(16, whole(1)),
     "max_active_tasks": Option(16, whole(1)),
     "max_rounds": Option(5, whole(0)),
+    "max_runs_per_minute": Option(None, optional(whole(0))),
     "dagrun_timeout": Option(None, optional(duration)),
     "description": Option("", text),
     "doc_md": Option(None, text, "doc"),

@@ -127,6 +127,7 @@ class DagOptions(TypedDict, total=False):
     max_active_runs: int
     max_active_tasks: int
     max_rounds: int
+    max_runs_per_minute: int | None
     dagrun_timeout: Seconds | None
     description: str | None
     doc_md: str | None

@@ -7,7 +7,7 @@ marked as judged, under the lock, and a later statement surveys them per asset.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -32,6 +32,8 @@ class Claimed:
 
     `pause`: the intervention that paused it last. `joining`: the one that asked for one run of what is pending.
     `limit`: of a consumer that gathers, this is all there is, unless there is more than that.
+    `released`: those of the events that a person let go on. `allowance`: how many more runs its events may start in
+    this minute, but for those that are released; None: any number.
     """
 
     dag: int
@@ -41,6 +43,8 @@ class Claimed:
     joining: int | None = None
     limit: int = GATHERED_PER_CONSUMER
     pending: list[Pending] = field(default_factory=list)
+    released: set[int] = field(default_factory=set)
+    allowance: int | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class Consumption:
     version: int
     groups: Sequence[Group]
     explanation: str  # JSON
+    released: Collection[int] = ()  # events whose runs do not count for the limit of runs in a minute
 
 
 @dataclass
@@ -85,23 +90,43 @@ class Note:
     joined: bool = False
 
 
+@dataclass(frozen=True)
+class Storm:
+    """A consumer whose events would start more runs in a minute than they may. `explanation`: JSON."""
+
+    dag: int
+    explanation: str
+
+
 async def find_consumers(database: Database, limit: int, after: int = 0, now: datetime | None = None) -> list[int]:
     """Ids, in order and above `after`, of consumers that have something to judge."""
     return [r["dag_id"] for r in await database.fetch("deliveries/find_consumers", limit, after, now)]
 
 
-async def claim(tx: Connection, dags: Sequence[int], limit: int = PENDING_PER_CONSUMER) -> list[Claimed]:
-    """Lock the consumers that nobody else holds and read what nobody has judged for them, in commit order."""
+async def claim(
+    tx: Connection,
+    dags: Sequence[int],
+    limit: int = PENDING_PER_CONSUMER,
+    rate: int | None = None,
+    now: datetime | None = None,
+) -> list[Claimed]:
+    """Lock the consumers that nobody else holds and read what nobody has judged for them, in commit order.
+
+    `rate`: how many runs a minute are a storm, if the DAG does not say; None or 0: any number is none.
+    """
     found: dict[int, Claimed] = {}
     gathered = max(limit, GATHERED_PER_CONSUMER, GATHERED_AT_ONCE // max(1, len(dags)))
-    for row in await tx.fetch("deliveries/claim", list(dags), limit, gathered + 1):
+    for row in await tx.fetch("deliveries/claim", list(dags), limit, gathered + 1, rate, now):
         claimed = found.get(row["dag"])
         if claimed is None:
             claimed = found[row["dag"]] = Claimed(
-                row["dag"], row["version"], row["hold"] or "", row["pause"], row["joining"], gathered
+                *(row["dag"], row["version"], row["hold"] or "", row["pause"], row["joining"], gathered),
+                allowance=row["allowance"],
             )
         if row["event"] is not None:
             claimed.pending.append(Pending(row["event"], row["asset"]))
+            if row["released"]:
+                claimed.released.add(row["event"])
     return list(found.values())
 
 
@@ -176,6 +201,14 @@ async def note(tx: Connection, process: UUID, notes: Sequence[Note], now: dateti
         )
 
 
+async def trip(tx: Connection, storms: Sequence[Storm], now: datetime | None = None) -> None:
+    """Trip the breakers of consumers: what waits for them is held, and what comes, until a person releases it."""
+    if storms:
+        dags = [s.dag for s in storms]
+        await tx.execute("dags/trip", dags, [s.explanation for s in storms], now)
+        await tx.execute("deliveries/hold_waiting", dags)
+
+
 async def supersede(tx: Connection, newer: Sequence[tuple[int, int]], now: datetime | None = None) -> None:
     """Let what was judged and waits give way to newer events of its asset that are in runs, given as (dag, event)."""
     if newer:
@@ -187,13 +220,14 @@ async def consume(
     tx: Connection, process: UUID, consumptions: Sequence[Consumption], now: datetime | None = None
 ) -> list[int]:
     """Create the runs and settle their deliveries; returns the runs' ids. The consumers are locked by `claim`."""
-    run_dag, run_decision, run_start, run_waiting = [], [], [], []
+    run_dag, run_decision, run_start, run_waiting, run_counted = [], [], [], [], []
     member_run, member_event = [], []
     for decision, consumption in enumerate(consumptions, 1):
         for group in consumption.groups:
             run_dag.append(consumption.dag)
             run_decision.append(decision)
             run_start.append(group.start_event)
+            run_counted.append(group.start_event not in consumption.released)
             run_waiting.append(group.others)
             member_run.extend([len(run_dag)] * len(group.members))
             member_event.extend(group.members)
@@ -209,6 +243,7 @@ async def consume(
         run_waiting,
         member_run,
         member_event,
+        run_counted,
         now,
     )
     return [r["id"] for r in rows]

@@ -231,7 +231,7 @@ async def _update_dag(
     anew = changed or not row["active"]
     await tx.execute(
         "dags/update", row["id"], dag.dag_id, file.id, version, source_hash, _kind(dag), dag.max_active_runs, anchor,
-        next_slot, anew, dag.max_rounds,
+        next_slot, anew, dag.max_rounds, dag.max_runs_per_minute,
     )  # fmt: skip
     if anew:
         await tx.execute("deliveries/reopen", row["id"], RELEASED_BY_EDIT)

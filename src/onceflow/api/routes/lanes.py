@@ -11,6 +11,7 @@ from onceflow.api import models, shapes
 from onceflow.api.services import Answer, Services, Shared, moment, requester
 from onceflow.queries.dags import no_such_dag, show_dag
 from onceflow.queries.runs import not_rerun, show_run
+from onceflow.store import storms
 from onceflow.store.interventions import Scope, Settled, discard, release
 from onceflow.store.lanes import Choice, replay, rerun
 
@@ -56,6 +57,17 @@ async def release_deliveries(dag_id: str, body: models.Settle, shared: Shared, r
     scope = Scope(dag_id, body.events, body.asset)
     done = await release(shared.writes, scope, by=requester(request), reason=body.reason)
     return await _settled(shared, dag_id, done)
+
+
+@router.post("/release", response_model=models.SettledDeliveries, tags=["DAG"])
+async def release_dag(dag_id: str, body: models.Release, shared: Shared, request: Request) -> Answer:
+    """Let a DAG consume again after a storm, and say what becomes of the events held by it or as a loop."""
+    by = requester(request)
+    ended = await storms.release(shared.writes, dag_id, body.how, rate=body.rate, by=by, reason=body.reason)
+    if ended is None:
+        raise await no_such_dag(shared.reads, dag_id)
+    shared.wake("delivery", "release")
+    return Answer({"dag_id": dag_id, "deliveries": ended.deliveries})
 
 
 async def _settled(shared: Services, dag_id: str, done: Sequence[Settled]) -> Answer:

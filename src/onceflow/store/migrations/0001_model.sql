@@ -66,6 +66,7 @@ create table dag (
   schedule_kind text not null,
   max_active_runs int not null check (max_active_runs > 0),
   max_rounds int not null default 5 check (max_rounds >= 0),
+  max_runs_per_minute int check (max_runs_per_minute >= 0),
   created_at timestamptz not null default clock_timestamp(),
   anchor_at timestamptz,
   next_slot_at timestamptz,
@@ -75,8 +76,21 @@ create table dag (
   last_judgement json,
   judge_at timestamptz check (judge_at is null or starts_with(schedule_kind, 'asset:')),
   pause_id bigint,
-  join_id bigint
+  join_id bigint,
+  minute_at timestamptz,
+  minute_runs bigint not null default 0,
+  storm json,
+  storm_at timestamptz,
+  release_id bigint,
+  release_rate double precision check (release_rate > 0),
+  release_at timestamptz,
+  check ((storm is null) = (storm_at is null)),
+  check ((release_rate is null) = (release_at is null) and (release_rate is null or storm is not null))
 );
+comment on column dag.max_runs_per_minute is 'how many runs its events may start in a minute before it is a storm; 0 = any number, null = as the setting says';
+comment on column dag.minute_runs is 'how many they started since minute_at, without those that a person released';
+comment on column dag.storm is 'what tripped its breaker: from then on its events are held, until a person releases them';
+comment on column dag.release_rate is 'how many events a minute are released, as release_id says; the next at release_at';
 comment on column dag.max_rounds is 'how many of its runs may be in the causes of an event that it gets; 0 = any number';
 comment on column dag.source_hash is 'the file''s bytes that new runs pin; a change of code alone makes no version';
 comment on column dag.ordinal is 'the last ordinal given to a run of this DAG, under this row''s lock';
@@ -88,6 +102,7 @@ comment on column dag.join_id is 'the intervention that asked for one run of the
 create index dag_judge on dag (judge_at, id) where active and not paused and judge_at is not null;
 create index dag_due on dag (next_slot_at) where active and not paused and next_slot_at is not null;
 create index dag_continuous on dag (id) where active and not paused and schedule_kind = 'continuous';
+create index dag_release on dag (release_at) where active and not paused and release_at is not null;
 create index dag_of_file on dag (file_id);
 
 create table dag_version (
@@ -116,7 +131,8 @@ create table intervention (
 comment on table intervention is 'what a person did to a DAG: who, when and why; deliveries = how many were concerned';
 comment on column intervention.details is 'what it was about: the run that was run again, the events that were chosen, the rate of a release';
 create index intervention_dag on intervention (dag_id, id);
-alter table dag add foreign key (pause_id) references intervention, add foreign key (join_id) references intervention;
+alter table dag add foreign key (pause_id) references intervention, add foreign key (join_id) references intervention,
+  add foreign key (release_id) references intervention;
 
 -- Assets, watchers, events ------------------------------------------------------------------------------------------
 

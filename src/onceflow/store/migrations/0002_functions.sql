@@ -278,23 +278,46 @@ begin
   return given;
 end $$;
 
+-- Whether a person let a delivery go on: such a one is no part of a storm.
+create function was_released(p_intervention bigint) returns boolean language sql stable as $$
+  select p_intervention is not null and exists (select 1 from intervention i where i.id = p_intervention and i.kind = 'release')
+$$;
+
+-- Holds what came for a consumer in a storm, p_limit at most; the consumer is locked by the caller.
+create function hold_storm(p_dag bigint, p_limit int) returns void language plpgsql as $$
+begin
+  update delivery y set disposition = 'held', judged = true, reason = 'storm'
+  from (select o.event_id from delivery o
+        where o.dag_id = p_dag and o.disposition = 'pending' and not o.judged and not was_released(o.intervention_id)
+        order by o.event_id limit p_limit) x
+  where y.dag_id = p_dag and y.event_id = x.event_id;
+end $$;
+
 -- Locks those of the consumers that nobody else holds, then reads which of their deliveries nobody has judged, in commit
 -- order: p_limit of them at most where each event is judged by itself, else p_gather. A consumer without any has one row
 -- with a null event. `hold` says why the consumer may not consume now. Of one that a person resumed with a join, what
--- that concerns comes first, alone.
-create function claim_deliveries(p_dags bigint[], p_limit int, p_gather int)
-returns table (dag bigint, version bigint, hold text, pause bigint, joining bigint, event bigint, asset text)
-language plpgsql as $$
-declare locked bigint[];
+-- that concerns comes first, alone. Of one in a storm all is held but what a person released; `allowance` is how many more
+-- runs its events may start in this minute before it is one (p_rate, if the DAG says nothing of its own; null = any number).
+create function claim_deliveries(
+  p_dags bigint[], p_limit int, p_gather int, p_rate int default null, p_now timestamptz default null
+) returns table (
+  dag bigint, version bigint, hold text, pause bigint, joining bigint, event bigint, asset text, released boolean, allowance bigint
+) language plpgsql as $$
+declare locked bigint[]; now_ timestamptz := coalesce(p_now, clock_timestamp());
 begin
   locked := array(select d.id from dag d where d.id = any (p_dags) order by d.id for no key update skip locked);
+  perform hold_storm(d.id, p_gather) from dag d where d.id = any (locked) and d.storm is not null and d.active and not d.paused;
   return query
   select d.id, d.version_id, case when not d.active then 'inactive' when d.paused then 'pause' end, d.pause_id, d.join_id,
-         x.event_id, (select a.name from asset a where a.id = x.asset_id)
+         x.event_id, (select a.name from asset a where a.id = x.asset_id), x.released,
+         case when coalesce(d.max_runs_per_minute, p_rate) > 0
+              then greatest(0, coalesce(d.max_runs_per_minute, p_rate)
+                               - case when d.minute_at > now_ - interval '1 minute' then d.minute_runs else 0 end) end
   from dag d left join lateral (
-    select y.event_id, y.asset_id from delivery y
+    select y.event_id, y.asset_id, was_released(y.intervention_id) as released from delivery y
     where y.dag_id = d.id and y.disposition = 'pending' and not y.judged
       and (d.join_id is null or y.intervention_id = d.join_id)
+      and (d.storm is null or d.paused or not d.active or was_released(y.intervention_id))
     order by y.event_id limit case when d.schedule_kind = 'asset:each' and d.join_id is null then p_limit else p_gather end
   ) x on true
   where d.id = any (locked) order by d.id, x.event_id;
@@ -367,11 +390,11 @@ $$;
 -- p_run_* describe the runs (index i), p_member_* their deliveries (p_member_run = index of the run), p_decision_* the
 -- decisions (p_run_decision = index of the decision). p_run_waiting: how many deliveries a run takes beside its members,
 -- all that were judged and wait; as deliveries are judged under the consumer's lock only, these are the ones that were
--- counted. Raises OF002 unless exactly the given deliveries were pending.
+-- counted. p_run_counted: whether a run counts for the limit of runs in a minute. Raises OF002 unless exactly the given deliveries were pending.
 create function create_asset_runs(
   p_process uuid, p_decision_dag bigint[], p_decision_version bigint[], p_explanation text[],
   p_run_dag bigint[], p_run_decision int[], p_run_start bigint[], p_run_waiting bigint[],
-  p_member_run int[], p_member_event bigint[], p_now timestamptz default null
+  p_member_run int[], p_member_event bigint[], p_run_counted boolean[], p_now timestamptz default null
 ) returns setof bigint language plpgsql as $$
 declare
   now_ timestamptz := coalesce(p_now, clock_timestamp()); new_run bigint[]; new_decision bigint[]; changed bigint;
@@ -383,9 +406,12 @@ begin
   select u.id, u.dag, u.version, now_, p_process, u.explanation::json
   from unnest(new_decision, p_decision_dag, p_decision_version, p_explanation) as u (id, dag, version, explanation);
   with counted as (
-    select u.dag, count(*) as runs from unnest(p_run_dag) as u (dag) group by u.dag
+    select u.dag, count(*) as runs, count(*) filter (where u.counted) as counted
+    from unnest(p_run_dag, p_run_counted) as u (dag, counted) group by u.dag
   ), advanced as (
-    update dag d set ordinal = d.ordinal + c.runs, last_judged_at = now_, last_judgement = null, judge_at = null
+    update dag d set ordinal = d.ordinal + c.runs, last_judged_at = now_, last_judgement = null, judge_at = null,
+      minute_at = case when d.minute_at > now_ - interval '1 minute' then d.minute_at else now_ end,
+      minute_runs = c.counted + case when d.minute_at > now_ - interval '1 minute' then d.minute_runs else 0 end
     from counted c where d.id = c.dag returning d.id, d.ordinal - c.runs as base
   )
   insert into run (id, dag_id, run_id, run_type, ordinal, start_event, decision_id, created_by, created_at)

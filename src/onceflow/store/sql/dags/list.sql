@@ -14,7 +14,7 @@ select p.total, d.id, d.dag_id, d.active, d.paused, d.schedule_kind, s.spec -> '
        s.spec ->> 'description' as description, s.spec ->> 'owner' as owner, s.spec -> 'tags' as tags, v.number as version,
        v.created_at as version_at, d.max_active_runs, d.created_at, d.next_slot_at, f.path as file, f.bundle,
        f.parsed_at, f.failure is not null as broken, c.queued, c.running, o.open_deliveries, o.oldest_open_at,
-       extract(epoch from clock_timestamp() - o.oldest_open_at)::double precision as lag, l.run_id as last_run_id,
+       d.storm_at, o.held, extract(epoch from clock_timestamp() - o.oldest_open_at)::double precision as lag, l.run_id as last_run_id,
        l.state as last_run_state, l.created_at as last_run_at
 from page p
 join dag d on d.id = p.id
@@ -26,11 +26,11 @@ cross join lateral (
          (select count(*) from run r where r.dag_id = d.id and r.state = 'running') as running
 ) c
 cross join lateral (
-  select count(*) as open_deliveries, min(e.created_at) as oldest_open_at
+  select count(*) as open_deliveries, count(*) filter (where y.disposition = 'held') as held, min(e.created_at) as oldest_open_at
   from (
-    select y.event_id from delivery y where y.dag_id = d.id and y.disposition = 'pending' and not y.judged
+    select y.event_id, y.disposition from delivery y where y.dag_id = d.id and y.disposition = 'pending' and not y.judged
     union all
-    select y.event_id from delivery y where y.dag_id = d.id and y.disposition in ('pending', 'held') and y.judged
+    select y.event_id, y.disposition from delivery y where y.dag_id = d.id and y.disposition in ('pending', 'held') and y.judged
   ) y join event e on e.id = y.event_id
 ) o
 left join lateral (

@@ -1,0 +1,283 @@
+"""The storm breaker: a consumer whose events start too many runs holds them, and a person says how they go on."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from ground import (
+    Scheduler,
+    change,
+    dag,
+    declare,
+    each,
+    healthy,
+    one_of,
+    pool,
+    record,
+    together_all,
+    until_quiet,
+)
+
+from onceflow.config import Settings
+from onceflow.model.errors import InputError
+from onceflow.queries.dags import show_dag
+from onceflow.queries.why import why_event
+from onceflow.runtime.role import Role
+from onceflow.runtime.wakeups import Wakeups
+from onceflow.scheduler.create_asset_runs import CreateAssetRuns
+from onceflow.scheduler.release_slowly import ReleaseSlowly
+from onceflow.store import dags, interventions, runs, storms
+from onceflow.store.database import Database
+from onceflow.store.interventions import Scope
+from onceflow.store.storms import How
+from onceflow.store.versions import Versions
+
+ANNA: dict[str, Any] = {"kind": "cli", "user": "anna", "host": "here"}
+
+
+async def rows(database: Database, text: str, *args: object) -> list[tuple[Any, ...]]:
+    async with database._acquire() as raw:
+        return [tuple(r) for r in await raw.fetch(text, *args)]
+
+
+async def members(database: Database, dag_id: str = "d") -> list[list[int]]:
+    """The events of each run of a DAG, in order."""
+    found = await rows(
+        database,
+        "select array_agg(y.event_id order by y.event_id) from run r join dag d on d.id = r.dag_id "
+        "join delivery y on y.run_id = r.id where d.dag_id = $1 group by r.id, r.ordinal order by r.ordinal",
+        dag_id,
+    )
+    return [events for (events,) in found]
+
+
+async def held(database: Database, dag_id: str = "d") -> list[int]:
+    found = await rows(
+        database,
+        "select y.event_id from delivery y join dag d on d.id = y.dag_id "
+        "where d.dag_id = $1 and y.disposition = 'held' and y.reason = 'storm' order by 1",
+        dag_id,
+    )
+    return [event for (event,) in found]
+
+
+async def events(database: Database, count: int, asset: str = "a") -> list[int]:
+    return [r.event_id for r in await record(database, *[asset] * count)]
+
+
+@pytest.fixture
+async def stormy(database: Database) -> Scheduler:
+    """A consumer that may make three runs a minute, beside one without a limit; a burst of five events was judged."""
+    await declare(database, "a", dag("d", each("a"), max_runs_per_minute=3), dag("calm", each("a"), file="d.py"))
+    await events(database, 5)
+    scheduler = Scheduler(database)
+    await scheduler.settle()
+    return scheduler
+
+
+async def test_a_burst_is_held_and_nothing_is_lost(database: Database, stormy: Scheduler) -> None:
+    assert await members(database) == [[1], [2], [3]] and await held(database) == [4, 5]
+    [later] = await events(database, 1)
+    await stormy.settle()
+    assert await held(database) == [4, 5, later]
+    assert len(await members(database, "calm")) == 6, "other DAGs go on"
+    shown = await show_dag(database, "d")
+    assert shown["storm_at"] is not None and shown["held"] == 3 and shown["storm"] == {"event": 4, "runs": 3}
+    told = {d["dag_id"]: d["because"] for d in (await why_event(database, 4))["deliveries"]}
+    assert "more runs in a minute than max_runs_per_minute allows; `onceflow dags release d`" in told["d"]
+    assert told["calm"].startswith("completed the condition")
+    await healthy(database)
+
+
+async def test_released_each(database: Database, stormy: Scheduler) -> None:
+    """All of them at once, although that is more than a minute may have: what a person released is no storm."""
+    await events(database, 5)
+    await stormy.settle()
+    done = await storms.release(database, "d", "each", by=ANNA, reason="a migration")
+    assert done == storms.Ended("d", True, False, True, 7)
+    await events(database, 1)
+    await stormy.settle()
+    assert await members(database) == [[n] for n in range(1, 12)]
+    shown = await show_dag(database, "d")
+    assert (shown["storm_at"], shown["held"], shown["open_deliveries"]) == (None, 0, 0)
+    told = {d["dag_id"]: d["because"] for d in (await why_event(database, 4))["deliveries"]}
+    assert "anna on here by command released it at" in told["d"] and "because: a migration" in told["d"]
+    await events(database, 5)
+    await stormy.settle()
+    assert len(await members(database)) == 13 and len(await held(database)) == 3, "the next storm"
+    await healthy(database)
+
+
+async def test_released_merged(database: Database, stormy: Scheduler) -> None:
+    await storms.release(database, "d", "join", by=ANNA)
+    await stormy.settle()
+    assert await members(database) == [[1], [2], [3], [4, 5]]
+    await healthy(database)
+
+
+async def test_discarded(database: Database, stormy: Scheduler) -> None:
+    done = await storms.release(database, "d", "discard", by=ANNA, reason="test data")
+    assert done is not None and done.deliveries == 2
+    [later] = await events(database, 1)
+    await stormy.settle()
+    assert await members(database) == [[1], [2], [3], [later]]
+    told = {d["dag_id"]: d["because"] for d in (await why_event(database, 4))["deliveries"]}
+    assert "discarded by hand" in told["d"] and "test data" in told["d"]
+    await healthy(database)
+
+
+async def test_released_slowly(database: Database, stormy: Scheduler) -> None:
+    """One after the other at the rate that was given; what comes meanwhile follows in its turn."""
+    [(now,)] = await rows(database, "select clock_timestamp()")
+    await storms.release(database, "d", "slowly", rate=30, by=ANNA, now=now)
+    [later] = await events(database, 1)
+    await stormy.settle()
+    assert await held(database) == [4, 5, later]
+    [(d,)] = await rows(database, "select id from dag where dag_id = 'd'")
+
+    async def at(seconds: float) -> float | None:
+        waits = await storms.release_slowly(database, d, now + timedelta(seconds=seconds))
+        await stormy.settle()
+        return waits
+
+    assert await at(0) == 2.0 and await members(database) == [[1], [2], [3], [4]]
+    assert await at(1.9) is None
+    assert await at(2) == 2.0 and await at(4) == 2.0
+    assert await members(database) == [[1], [2], [3], [4], [5], [later]]
+    assert (await show_dag(database, "d"))["release_rate"] == 30
+    await at(6)
+    shown = await show_dag(database, "d")
+    assert (shown["storm_at"], shown["release_rate"]) == (None, None)
+    await healthy(database)
+
+
+async def test_the_service_releases_slowly(database: Database, stormy: Scheduler) -> None:
+    await storms.release(database, "d", "slowly", rate=6000, by=ANNA)
+    service = ReleaseSlowly(stormy.role)
+    assert await service.run_once() and not await service.run_once()
+    await stormy.settle()
+    assert await members(database) == [[n] for n in range(1, 6)]
+    assert (await show_dag(database, "d"))["storm_at"] is None, "fewer were left than one step may release"
+
+
+@pytest.mark.parametrize("how", ["each", "join", "discard", "slowly"])
+async def test_there_is_nothing_to_release(database: Database, how: How) -> None:
+    await declare(database, "a", dag("d", each("a")))
+    done = await storms.release(database, "d", how, rate=1 if how == "slowly" else None, by=ANNA)
+    assert done == storms.Ended("d", True, False, False, 0)
+    await events(database, 2)
+    await Scheduler(database).settle()
+    assert await members(database) == [[1], [2]]
+    assert await storms.release(database, "no", how, rate=1 if how == "slowly" else None, by=ANNA) is None
+    for rate in (0, -1, 1e9, None if how == "slowly" else 5):
+        with pytest.raises(InputError, match="the rate is"):
+            await storms.release(database, "d", how, rate=rate, by=ANNA)
+
+
+async def test_single_events_are_released_from_a_storm(database: Database, stormy: Scheduler) -> None:
+    await interventions.release(database, Scope("d", [5]), by=ANNA)
+    await stormy.settle()
+    assert await members(database) == [[1], [2], [3], [5]] and await held(database) == [4]
+    await healthy(database)
+
+
+async def test_a_storm_outlasts_pause_edit_and_removal(database: Database, stormy: Scheduler) -> None:
+    await dags.pause(database, "d", by=ANNA)
+    await events(database, 1)
+    await stormy.settle()
+    await dags.unpause(database, "d", by=ANNA)
+    await stormy.settle()
+    assert await held(database) == [4, 5, 6]
+    spec = dag("d", each("a"), "other", max_runs_per_minute=3)
+    await declare(database, "a", spec, dag("calm", each("a"), file="d.py"))
+    await declare(database, "a", dag("calm", each("a"), file="d.py"))
+    await declare(database, "a", spec, dag("calm", each("a"), file="d.py"))
+    await stormy.settle()
+    assert await held(database) == [4, 5, 6] and len(await members(database)) == 3
+    await storms.release(database, "d", "each", by=ANNA)
+    await stormy.settle()
+    assert len(await members(database)) == 6
+    await healthy(database)
+
+
+async def test_a_minute_later_there_is_room(database: Database) -> None:
+    await declare(database, "a", dag("d", each("a"), max_runs_per_minute=3))
+    scheduler = Scheduler(database)
+    await events(database, 3)
+    await scheduler.settle()
+    async with database._acquire() as raw:
+        await raw.execute("update dag set minute_at = minute_at - interval '61 s'")
+    await events(database, 3)
+    await scheduler.settle()
+    assert len(await members(database)) == 6 and await held(database) == []
+
+
+async def test_a_gathering_consumer_counts_its_runs(database: Database) -> None:
+    await declare(database, "a", dag("d", one_of("a", policy="all"), max_runs_per_minute=2))
+    scheduler = Scheduler(database)
+    for _ in range(3):
+        await events(database, 2)
+        await scheduler.settle()
+    assert await members(database) == [[1, 2], [3, 4]] and await held(database) == [5, 6]
+    await events(database, 1)
+    await scheduler.settle()
+    assert await held(database) == [5, 6, 7]
+    await storms.release(database, "d", "each", by=ANNA)
+    await scheduler.settle()
+    assert await members(database) == [[1, 2], [3, 4], [5, 6, 7]]
+    await healthy(database)
+
+
+async def test_runs_of_limited_size_are_counted(database: Database) -> None:
+    schedule = one_of("a", policy="window", max_wait=3600.0, max_size=2)
+    await declare(database, "a", dag("d", schedule, max_runs_per_minute=2))
+    scheduler = Scheduler(database)
+    await events(database, 9)
+    await scheduler.settle()
+    assert await members(database) == [[1, 2], [3, 4]] and await held(database) == [5, 6, 7, 8, 9]
+    await storms.release(database, "d", "join", by=ANNA)
+    await scheduler.settle()
+    assert await members(database) == [[1, 2], [3, 4], [5, 6, 7, 8, 9]]
+    await healthy(database)
+
+
+@pytest.mark.parametrize(("own", "made"), [(None, 2), (0, 6), (4, 4)])
+async def test_the_setting_is_for_those_who_say_nothing(database: Database, own: int | None, made: int) -> None:
+    await declare(database, "a", dag("d", each("a"), max_runs_per_minute=own))
+    settings = replace(Settings(database_url=database.url), max_runs_per_minute=2)
+    role = Role("scheduler", uuid.uuid4(), settings, database, Wakeups(), steady_since=float("-inf"))
+    judge = CreateAssetRuns(role, Versions())
+    await events(database, 6)
+    while await judge.run_once():
+        pass
+    assert len(await members(database)) == made and len(await held(database)) == 6 - made
+
+
+async def test_what_people_start_is_no_storm(database: Database) -> None:
+    await declare(database, "a", dag("d", each("a"), max_runs_per_minute=1))
+    for _ in range(3):
+        await runs.create_manual(database, "d", by=ANNA)
+    await events(database, 1)
+    await Scheduler(database).settle()
+    assert await members(database) == [[1]] and await held(database) == []
+
+
+async def test_several_schedulers_keep_the_limit_together(database_url: str) -> None:
+    async with pool(database_url, size=8) as database:
+        await declare(database, "a", dag("d", each("a"), max_runs_per_minute=20))
+        done = asyncio.Event()
+
+        async def emitter() -> None:
+            for n in range(40):
+                await record(database, change("a", f"k{n}"))
+            done.set()
+
+        judges = [Scheduler(database).judge for _ in range(3)]
+        await together_all(emitter(), *(until_quiet(j.run_once, done) for j in judges))
+        assert len(await members(database)) == 20 and len(await held(database)) == 20
+        await healthy(database)
