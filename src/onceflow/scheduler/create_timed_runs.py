@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import Counter
 
 from onceflow.executors import notify_queued
-from onceflow.model.timetable import due
+from onceflow.model.timetable import Due, due
 from onceflow.runtime.crash_points import crash_point
+from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
 from onceflow.scheduler.start_runs import start_startable
 from onceflow.store import starts, timed
-from onceflow.store.versions import Versions
+from onceflow.store.timed import DueDag
+from onceflow.store.versions import Version, Versions
+
+log = get_logger("onceflow.scheduler")
 
 DAGS_PER_BATCH = 100
 
@@ -25,6 +29,7 @@ class CreateTimedRuns(Service):
     def __init__(self, role: Role, versions: Versions) -> None:
         self._role = role
         self._versions = versions
+        self._told: set[int] = set()
 
     async def run_once(self) -> bool:
         dags = await timed.find_due(self._role.database, DAGS_PER_BATCH)
@@ -36,17 +41,10 @@ class CreateTimedRuns(Service):
             versions = await self._versions.read(tx, {d.version for d in claimed})
             slots, following = [], []
             for dag in claimed:
-                spec = versions[dag.version].spec
-                found = due(
-                    spec.schedule,
-                    next_at=dag.next_slot_at,
-                    now=dag.now,
-                    anchor=dag.anchor_at,
-                    catchup=spec.catchup,
-                    end_date=spec.end_date,
-                )
-                slots += [(dag.dag, slot) for slot in found.slots]
-                following.append((dag.dag, found.next_at))
+                found = self._due(dag, versions.get(dag.version))
+                if found is not None:
+                    slots += [(dag.dag, slot) for slot in found.slots]
+                    following.append((dag.dag, found.next_at))
             created = await timed.create(tx, self._role.id, slots, following)
             started = (
                 await start_startable(tx, self._versions, {dag for dag, _ in slots}) if created else Counter[int]()
@@ -57,7 +55,27 @@ class CreateTimedRuns(Service):
             notify_queued(self._role.wakeups)
         if starts.RUNS_PER_DAG in started.values():
             self._role.wakeups.wake("run")
-        return bool(claimed)
+        return bool(following)
+
+    def _due(self, dag: DueDag, version: Version | None) -> Due | None:
+        """What is to run; None if that cannot be said of this DAG, which keeps no other from its slots."""
+        try:
+            if version is None:
+                raise ValueError(self._versions.unreadable.get(dag.version, f"there is no version {dag.version}"))
+            spec = version.spec
+            return due(
+                spec.schedule,
+                next_at=dag.next_slot_at,
+                now=dag.now,
+                anchor=dag.anchor_at or dag.next_slot_at,
+                catchup=spec.catchup,
+                end_date=spec.end_date,
+            )
+        except Exception as error:
+            if dag.version not in self._told:
+                self._told.add(dag.version)
+                log.error("no slots for this DAG", dag=dag.dag, version=dag.version, error=str(error))
+            return None
 
     async def _seconds_to_next(self) -> float:
         seconds = await timed.seconds_to_next(self._role.database)

@@ -20,7 +20,7 @@ class DueDag:
     dag: int
     version: int
     next_slot_at: datetime
-    anchor_at: datetime
+    anchor_at: datetime | None
     now: datetime
 
 

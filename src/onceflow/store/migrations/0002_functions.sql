@@ -663,7 +663,7 @@ begin
   locked := array(select d.id from dag d where d.id = any (p_dags) order by d.id for no key update skip locked);
   return query
   select d.id, d.version_id, d.next_slot_at, d.anchor_at, now_ from dag d
-  where d.id = any (locked) and d.active and not d.paused and d.next_slot_at <= now_
+  where d.id = any (locked) and d.active and not d.paused and d.next_slot_at <= now_ and d.version_id is not null
     and not exists (select 1 from run r where r.dag_id = d.id and r.state = 'queued' offset p_full - 1)
   order by d.id;
 end $$;
