@@ -256,6 +256,8 @@ def test_a_name_is_a_text(name: object) -> None:
 
 
 def test_a_function_may_make_an_asset() -> None:
+    """airflow #56401: also one whose name is not the function's."""
+
     @asset(schedule="@daily", uri="s3://b/raw", name="raw_rows", tags=["x"])
     def raw(self: Any, context: Any) -> Any:
         """The raw rows."""

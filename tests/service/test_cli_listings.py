@@ -180,6 +180,7 @@ async def test_empty_listings(database_url: str) -> None:
 
 
 async def test_dags(world: World, database_url: str) -> None:
+    """dagster #14779, #4333, #16230: how far behind a consumer is, in seconds, beside how much waits."""
     await world.dag("report", ORDERS, description="Daily numbers", tags=("finance",))
     await world.dag("manual", paused=True)
     await world.emit("orders")

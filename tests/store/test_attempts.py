@@ -123,7 +123,10 @@ async def test_another_outcome_for_the_same_attempt_comes_too_late(database: Dat
 
 
 async def test_the_attempt_before_the_present_one_is_fenced(database: Database) -> None:
-    """Its worker was lost and is back; the next attempt is under way elsewhere."""
+    """airflow #66374, #67287, #71580, #71172: a report of an earlier attempt that comes late is ignored.
+
+    Its worker was lost and is back; the next attempt is under way elsewhere.
+    """
     await run_of(database, "t")
     old = (await claim_tasks(database, ANNA))["t"]
     await run_out(database)
@@ -330,6 +333,7 @@ async def test_what_the_scheduler_judged_in_another_state_is_left_alone(database
 
 
 async def test_a_run_over_its_time_takes_its_tasks_back(database: Database) -> None:
+    """prefect #14692: what is said to be late is late by what is committed, and the run says why it failed."""
     scheduler = await run_of(database, "a", TaskSpec("b", ("a",)), dagrun_timeout=60.0)
     claimed = await claim_tasks(database, ANNA)
     assert await database.fetch("runs/expire", 10, None) == []
@@ -347,6 +351,20 @@ async def test_a_run_over_its_time_takes_its_tasks_back(database: Database) -> N
 
 
 FAR = datetime(2100, 1, 1, tzinfo=UTC)
+
+
+async def test_a_run_that_is_about_to_end_is_not_called_late(database_url: str) -> None:
+    """prefect #14692, #13749, #8495: who looks at the deadline waits for nobody, and goes by what is committed."""
+    async with pool(database_url, "gated") as ending, pool(database_url) as database:
+        await run_of(database, "a", dagrun_timeout=60.0)
+        await finish(database, ANNA, report((await claim_tasks(database, ANNA))["a"]))
+        async with Gate.at(database_url, "run", "update", "after") as gate, asyncio.TaskGroup() as group:
+            group.create_task(_none(Scheduler(ending).advance.run_once()))
+            await gate.reached()
+            assert await database.fetch("runs/expire", 10, FAR) == []
+            await gate.open()
+        assert await database.fetch("runs/expire", 10, FAR) == []
+        assert await rows(database, "select state::text, end_reason from run") == [("success", None)]
 
 
 async def test_a_task_claimed_while_its_run_expires_leaves_no_open_attempt(database_url: str) -> None:
@@ -380,10 +398,11 @@ async def test_an_attempt_that_ends_while_its_run_expires(database_url: str) -> 
 
 
 async def test_a_retry_is_due_by_the_given_clock(database: Database) -> None:
-    await run_of(database, "t")
+    scheduler = await run_of(database, "t")
     task = (await claim_tasks(database, ANNA))["t"]
     failed = report(task, TaskState.UP_FOR_RETRY, Outcome.FAILED, retry_seconds=90.0)
     assert await tasks.finish(database, ANNA, [failed], {}, HELD_CLOCK) == ["finished"]
+    await scheduler.settle()
     assert await rows(database, "select retry_at, finished_at from task") == [
         (HELD_CLOCK + timedelta(seconds=90), HELD_CLOCK)
     ]

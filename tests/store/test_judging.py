@@ -20,17 +20,21 @@ from ground import (
     deadlocks,
     declare,
     each,
+    finish,
     healthy,
     pool,
     record,
+    report,
     together,
     together_all,
     until_quiet,
 )
 
 from onceflow.model.consume import Group
+from onceflow.model.dagspec import TaskSpec
 from onceflow.model.errors import OnceflowError
-from onceflow.store import dags, deliveries, statements
+from onceflow.model.states import Outcome, TaskState
+from onceflow.store import dags, deliveries, runs, statements, tasks
 from onceflow.store.database import Database
 from onceflow.store.deliveries import Consumption, Note
 from support import eventually
@@ -130,7 +134,7 @@ async def test_more_events_than_a_batch_keep_their_order(database: Database) -> 
 
 
 async def test_a_late_commit_with_a_smaller_id_is_not_missed(database_url: str) -> None:
-    """What was judged is flagged by id, so what commits later is found, though its id is smaller."""
+    """dagster #24650: what was judged is flagged by id, so what commits later is found, though its id is smaller."""
     async with connected(database_url, "late") as late, pool(database_url) as database:
         await declare(database, "a", "b", dag("d", together("a", "b")), dag("e", each("a", "b")))
         scheduler = Scheduler(database)
@@ -157,6 +161,54 @@ async def test_a_late_commit_with_a_smaller_id_is_not_missed(database_url: str) 
         await healthy(database)
 
 
+async def test_what_a_run_took_is_spent(database: Database) -> None:
+    """kestra PR#18307: after a run its condition begins anew; half of it and events of others start nothing."""
+    await declare(database, "a", "b", "other", dag("d", together("a", "b")))
+    scheduler = Scheduler(database)
+
+    async def runs_after(*names: str) -> list[int]:
+        await record(database, *names)
+        await scheduler.settle()
+        made = "select count(y.event_id) from run r join delivery y on y.run_id = r.id group by r.id order by r.id"
+        return [events for (events,) in await rows(database, made)]
+
+    assert await runs_after("a") == []
+    assert await runs_after("b") == [2]
+    for names in (["a"], ["other"], ["a", "a", "other"]):
+        assert await runs_after(*names) == [2]
+    assert await runs_after("b") == [2, 4]
+    assert await runs_after("other") == [2, 4]
+    await healthy(database)
+
+
+async def test_what_happens_between_two_looks_is_all_there(database: Database) -> None:
+    """kestra #15988: what changed twice between two looks of a scheduler is two changes, not the state they left.
+
+    A task fails, is tried again and succeeds, and two of its runs tell of the same asset, while no scheduler looks.
+    """
+    await declare(database, "a", dag("p", None, TaskSpec("t", retries=1, outlets=("a",))), path="p.py")
+    await declare(database, "a", dag("c", each("a")), path="c.py")
+    known = dict(await rows(database, "select name, id from asset"))
+    scheduler = Scheduler(database)
+    for _ in range(2):
+        await runs.create_manual(database, "p", by={})
+    await scheduler.settle()
+    for task in await tasks.claim(database, PROCESS, 2, 60.0):
+        failed = report(task, TaskState.UP_FOR_RETRY, Outcome.FAILED, retry_seconds=0.0)
+        assert await finish(database, PROCESS, failed) == ["finished"]
+    await scheduler.advance.run_once()
+    for task in await tasks.claim(database, PROCESS, 2, 60.0):
+        assert await finish(database, PROCESS, report(task, changes=[change("a")]), assets=known) == ["finished"]
+    await scheduler.settle()
+    made = "select d.dag_id, r.state::text, count(*) from run r join dag d on d.id = r.dag_id group by 1, 2 order by 1"
+    assert await rows(database, made) == [("c", "running", 2), ("p", "success", 2)]
+    assert await rows(database, "select number, outcome::text, count(*) from attempt group by 1, 2 order by 1") == [
+        (1, "failed", 2),
+        (2, "success", 2),
+    ]
+    await healthy(database)
+
+
 async def test_a_consumer_is_judged_by_one_at_a_time(database_url: str) -> None:
     """Who comes second sees nothing claimable, which is not the same as nothing to do."""
     async with pool(database_url, "gated") as first, pool(database_url) as second:
@@ -175,7 +227,10 @@ async def test_a_consumer_is_judged_by_one_at_a_time(database_url: str) -> None:
 
 
 async def test_a_judge_frozen_in_its_transaction_is_cut_off(database_url: str) -> None:
-    """It keeps the consumer for half a lease at most; awake again, it can write nothing."""
+    """kestra #11434, #6889, #14393, #1466: what it locked is free by itself, nobody has to unlock anything.
+
+    It keeps the consumer for half a lease at most; awake again, it can write nothing.
+    """
     async with connected(database_url, "frozen", lease_seconds=1.0) as frozen, pool(database_url) as database:
         await declare(database, "a", dag("d", each("a")))
         await record(database, "a")
@@ -211,7 +266,7 @@ async def consume(database: Database, *groups: Group, now: datetime | None = Non
 
 
 async def test_consuming_what_is_not_pending_any_more_writes_nothing(database: Database) -> None:
-    """The judged ids and the consumed ones are the same, or there is no run (OF002)."""
+    """airflow #70972: the judged ids and the consumed ones are the same, or there is no run (OF002)."""
     await declare(database, "a", dag("d", each("a")))
     one, two, three = [r.event_id for r in await record(database, "a", "a", "a")]
     await consume(database, Group(one, (one,)))

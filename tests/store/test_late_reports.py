@@ -21,7 +21,10 @@ async def rows(database: Database, text: str) -> list[tuple[Any, ...]]:
 
 
 async def test_a_late_report_in_one_batch_with_that_of_the_next_attempt_is_fenced(database: Database) -> None:
-    """A worker was out of reach for longer than its lease: its task was queued again, and it took it itself."""
+    """airflow #66374, #67287, #71580: of two attempts' reports in one batch the earlier attempt's counts for nothing.
+
+    A worker was out of reach for longer than its lease: its task was queued again, and it took it itself.
+    """
     await declare(database, "out", dag("d", None, "t"), dag("consumer", each("out")), path="d.py")
     await runs.create_manual(database, "d", by={})
     await Scheduler(database).settle()

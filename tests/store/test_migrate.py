@@ -8,6 +8,7 @@ import pytest
 from ground import connected, together_all
 
 from onceflow.model.errors import UnreachableError, UnsupportedError
+from onceflow.store import database as database_module
 from onceflow.store import migrate as migrations
 from onceflow.store.database import Database, public_address
 from onceflow.store.migrate import Migration, check, migrate, wait_until_ready
@@ -77,6 +78,16 @@ async def test_an_address_that_is_none(url: str) -> None:
         await migrate(url)
     with pytest.raises(UnreachableError, match="correct ONCEFLOW_DATABASE_URL"):
         await Database.connect(url)
+
+
+async def test_a_server_that_is_too_old(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """apache/airflow #71250: what is not supported is refused at the start, not met in a loop."""
+    monkeypatch.setattr(database_module, "OLDEST_SERVER", 99)
+    monkeypatch.setattr(migrations, "OLDEST_SERVER", 99)
+    for start in (Database.connect, migrate, check):
+        with pytest.raises(UnsupportedError, match=r"PostgreSQL \d+ is too old") as caught:
+            await start(database_url)
+        assert "use PostgreSQL 99 or newer" in str(caught.value)
 
 
 def test_an_address_is_shown_without_its_passwords() -> None:

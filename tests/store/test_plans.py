@@ -215,6 +215,7 @@ HOT = [
 
 @pytest.mark.parametrize("hot", HOT, ids=str)
 async def test_a_hot_statement_touches_little(sql: Any, hot: Hot) -> None:
+    """airflow #54283: what has ended costs the loops nothing."""
     args = hot.args(await known(sql))
     await touched_by(sql, hot.name, *args)  # the first visitor of dead index entries marks them
     touched, rows = await touched_by(sql, hot.name, *args)
@@ -223,6 +224,15 @@ async def test_a_hot_statement_touches_little(sql: Any, hot: Hot) -> None:
     assert touched.pages <= hot.pages, touched
     assert set(hot.indexes) <= touched.indexes, touched
     assert touched.whole - SMALL == set(), touched
+
+
+async def test_the_last_events_of_an_asset_are_read_alone(sql: Any) -> None:
+    """airflow #54891: the last of 50,000 events is one row of an index."""
+    for wanted in (1, 10):
+        touched, rows = await touched_by(sql, "assets/latest_events", "asset1", wanted)
+        assert len(rows) == wanted
+        assert touched.rows <= 2 * wanted + 2, touched
+        assert "event_asset_id_seq_key" in touched.indexes and touched.whole == set()
 
 
 async def test_what_is_counted_over_all_watchers_is_a_small_table(sql: Any) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from onceflow.model.errors import NotFoundError
+from onceflow.queries.dags import list_dags
 from onceflow.queries.why_not import why_not
 from onceflow.store.database import Database
+from onceflow.store.runs import create_manual
 from people import PROCESS, World
 
 ORDERS = ["asset", "orders"]
@@ -45,6 +47,33 @@ async def test_an_input_is_missing(world: World) -> None:
     assert "orders & prices is not met, there is nothing of prices (judged at 2" in told
     assert "pending then: 1 of orders" in told and "prices never had an event" in told
     assert "1 event of orders, 0 events of prices" in told
+
+
+async def test_a_run_by_hand_changes_nothing_about_what_waits(world: World) -> None:
+    """airflow #55515: how many of its assets have an event is the same before and after it, and so is the next run."""
+    await world.dag("join", BOTH, policy="all")
+    await world.emit("orders", "a")
+    assert await world.judge("join") == []
+
+    async def shown() -> tuple[Any, ...]:
+        told = await why_not(world.database, "join", LONG_AGO)
+        lines = [line.partition(" (judged at")[0] for line in told["because"]]
+        waiting = [line for line in lines if "1 event of orders" in line or "is not met" in line]
+        [dag] = (await list_dags(world.database)).rows
+        return waiting, dag["open_deliveries"], await world.sql.fetch("select * from delivery")
+
+    before = await shown()
+    assert len(before[0]) == 2 and before[1] == 1
+    made = await create_manual(world.database, "join", by={})
+    assert made is not None
+    assert await world.judge("join") == []
+    assert await shown() == before
+    await world.start(made.id)
+    await world.finish(made.id)
+    assert await shown() == before
+    await world.emit("prices", "p")
+    [run] = await world.judge("join")
+    assert await world.sql.fetchval("select count(*) from delivery where run_id = $1", run) == 2
 
 
 async def test_a_verdict_is_kept_once(world: World) -> None:

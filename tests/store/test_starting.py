@@ -257,6 +257,31 @@ async def test_a_slot_has_one_run(database: Database) -> None:
     await healthy(database)
 
 
+async def test_a_slot_stays_one_whatever_else_is_said_of_its_dag(database: Database) -> None:
+    """riverqueue/river#283: no option of the author's, and no run by hand, makes a second run of a slot."""
+    hourly = IntervalSchedule(3600.0)
+    options: list[dict[str, Any]] = [
+        {"max_active_runs": 1},
+        {"catchup": True},
+        {"params": {"n": 1}},
+        {"end_date": NOON + timedelta(days=1)},
+        {"previous_id": "older"},
+    ]
+    for option in options:
+        await declare(database, dag("d", hourly, start_date=NOON, **option))
+        await rows(database, "update dag set next_slot_at = $1", NOON)
+        await timed_pass(database, NOON)
+    assert await rows(database, "select logical_date, count(*) from run group by 1") == [(NOON, 1)]
+    later = NOON + timedelta(hours=1)
+    await runs.create_manual(database, "d", logical_date=later, by={})
+    assert await timed_pass(database, later) == 0
+    assert await rows(database, "select logical_date, count(*) from run group by 1 order by 1") == [
+        (NOON, 1),
+        (later, 1),
+    ]
+    await healthy(database)
+
+
 async def test_slots_are_made_by_any_number_of_schedulers(database_url: str) -> None:
     """The real services, catching up: every slot of every DAG once, whoever makes it."""
     start = datetime(2026, 1, 1, tzinfo=UTC)
@@ -373,6 +398,7 @@ async def test_a_continuous_dag_waits_for_its_start_and_for_a_run_by_hand(databa
 
 
 async def test_a_starter_frozen_in_its_transaction_is_cut_off(database_url: str) -> None:
+    """kestra #11434: a schedule is not blocked by who locked it and went away."""
     async with connected(database_url, "frozen", lease_seconds=1.0) as frozen, pool(database_url) as database:
         await declare(database, dag("d"))
         await manual(database, "d")

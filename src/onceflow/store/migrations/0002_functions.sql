@@ -557,7 +557,7 @@ begin
     as u (id, attempt, outcome, exit_code, error, n)
   where a.task_id = u.id and a.number = u.attempt and u.n = any (valid);
   update task t
-  set state = u.state, settled = u.state in ('up_for_retry', 'queued'), owner = null, lease_until = null,
+  set state = u.state, settled = u.state = 'queued', owner = null, lease_until = null,
       failures = t.failures + case when u.outcome in ('failed', 'timed_out', 'killed', 'crashed') then 1 else 0 end,
       retry_at = case when u.state = 'up_for_retry' then now_ + make_interval(secs => u.retry_seconds) end,
       finished_at = now_
