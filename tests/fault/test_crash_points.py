@@ -141,8 +141,9 @@ class Trial:
             assert await self.system.count_runs(dag_id) == {"success": number}
 
     async def change(self, number: int, *, lose: bool) -> None:
-        """A change by every entrance: a file, a watcher's source, a run by hand, an event."""
+        """A change by every entrance: files and code, a watcher's source, a run by hand, an event."""
         self.system.write("fed.py", pipeline("fed", self.lines) + f"\n    # edited: {number}\n")
+        self.system.write(MODULE, TRIGGER.replace("Each line", f"Edited: {number}. Each line"))
         append(self.lines, str(number))
         await self.post("/api/v2/dags/by_hand/dagRuns", {}, f"run {number}")
         await self.post("/api/v2/assets/events", {"name": "posts", "key": str(number)}, f"event {number}")
