@@ -34,6 +34,8 @@ class ClaimWatchers(Service):
             return False  # what it would claim, others would take from it
         owned = sum(w.watcher.mode == "single" for w in self._host.watches.values())
         share = await watchers.share(role.database, role.id, take_over=role.may_take_over)
+        if share.active:
+            self._host.stand_by()
         joined = await self._start(await watchers.join(role.database, role.id, CLAIMED_AT_ONCE)) if share.to_join else 0
         if owned > share.fair:
             await self._let_go(owned - share.fair)

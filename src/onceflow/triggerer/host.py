@@ -81,6 +81,10 @@ class Host:
         guest = self._open(own=True) if own else self._shared()
         self._start_in(guest, watcher, watcher.cursor)
 
+    def stand_by(self) -> None:
+        """Have a guest ready for watchers of others, so that one whose owner is killed is watched again at once."""
+        self._shared()
+
     def drop(self, watcher: int) -> Watch | None:
         """Stop the trigger; what it says from now on is not heard."""
         watch = self.watches.pop(watcher, None)
