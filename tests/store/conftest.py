@@ -11,7 +11,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-DEFAULT_PROGRAMS = 12
+DEFAULT_PROGRAMS = 20
 STEPS = 50
 
 

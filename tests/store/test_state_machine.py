@@ -354,6 +354,13 @@ class Store(RuleBasedStateMachine):
         """A worker takes tasks and ends them, tells it twice; or vanishes, and tells of it too late."""
         self.run(self._work(limit, how))
 
+    @precondition(lambda self: not self.judging and self.telling is None)
+    @rule()
+    def work_off(self) -> None:
+        """Everything that runs ends, and what waited for that goes on."""
+        self.run(self._work(1000, "success"))
+        self.settle()
+
     async def _work(self, limit: int, how: str) -> None:
         claimed = (await tasks.claim(self.database, WORKER, limit, 60.0)) or []
         runs = {r: run for name in self.reference.consumers for r, run in await self._numbered(name)}

@@ -87,3 +87,17 @@ async def _outcome(work: Any) -> Any:
         return await work
     except Exception as error:
         return error
+
+
+async def test_a_session_whose_end_was_told_while_it_was_idle(database_url: str) -> None:
+    """The server's last words are read before its hang-up: what comes next is a lost connection, not a fault of ours."""
+    fields = b"SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0"
+    last_words = b"E" + (len(fields) + 4).to_bytes(4, "big") + fields
+    async with pool(database_url) as database:
+        for work in ("fetchval", "nothing"):
+            with pytest.raises(UnreachableError):
+                async with database.transaction() as tx:
+                    tx._raw._con._protocol.data_received(last_words)
+                    if work == "fetchval":
+                        await tx.fetchval("processes/now")
+        assert await database.fetchval("processes/now") is not None, "the pool goes on with another one"

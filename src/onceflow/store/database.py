@@ -25,6 +25,7 @@ TRANSIENT = (
     asyncpg.DeadlockDetectedError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the server's last words were read while nothing was asked
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
@@ -190,7 +191,7 @@ class Database:
                 yield raw
         except asyncpg.PostgresError as error:
             raise translate(error) from error
-        except (OSError, asyncpg.InterfaceError) as error:
+        except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
             raise unreachable(self.url, error) from error
 
 

@@ -59,7 +59,7 @@ class Bell:
         while not stop.is_set():
             try:
                 await self._connected(stop)
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError):
                 await happens_within(stop, 1.0)
 
     async def _connected(self, stop: asyncio.Event) -> None:
