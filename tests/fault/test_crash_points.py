@@ -32,6 +32,7 @@ POINTS: Mapping[str, str] = {
     "api-server.trigger.after_commit": "the run is there, the client does not know; sent again it is the same run",
     "api-server.answer.before": "done, and the answer is not kept; sent again it is done no second time",
     "api-server.answer.after_commit": "the answer is kept; sent again it is given again",
+    "api-server.pause.after_commit": "paused or resumed, nobody was told; polls find it",
     "dag-processor.register.before": "the file is as it was; the next scan registers it",
     "dag-processor.register.after_commit": "registered, nobody was told; polls find it",
     "scheduler.consume.locked": "consumers are locked and read; others go on when the locks are gone",
@@ -45,6 +46,9 @@ POINTS: Mapping[str, str] = {
     "scheduler.advance.after_commit": "drawn, nobody was told; polls find it",
     "scheduler.timed.before_commit": "slots are written, uncommitted; gone, and written by another scheduler",
     "scheduler.timed.after_commit": "slots are there; another scheduler starts them",
+    "scheduler.continuous.before_commit": "the next run is uncommitted; gone, and made by another scheduler",
+    "scheduler.continuous.after_commit": "the next run is there, workers were not told; they look themselves",
+    "scheduler.history.after_commit": "a part of the history is delivered; another scheduler goes on with the rest",
     "scheduler.rescue.buried": "a dead process's watchers are free, its tasks' leases over; another goes on",
     "scheduler.rescue.after_commit": "tasks are queued again, workers were not told; they look themselves",
     "triggerer.claim.before": "nothing is owned; another triggerer claims",
@@ -63,6 +67,7 @@ POINTS: Mapping[str, str] = {
 """Each point, and what is known when a process ends there."""
 
 DEEDS = ("kill", "freeze", "cut")
+LEFT_OUT = (("freeze", 0), ("cut", 1))
 AT_ONCE = {"scheduler": 2}
 FROZEN_LEASES = 2.0
 READY = re.compile(r"^ready (\S+)$", re.MULTILINE)
@@ -89,14 +94,29 @@ DAGS = """
 
     with DAG("ticks", schedule=timedelta(seconds=1), catchup=True, max_active_runs=100):
         pass
+
+    with DAG("always", schedule="@continuous", max_active_runs=1):
+        @task
+        def work():
+            time.sleep(0.5)
+        work()
+"""
+
+LATE = """
+    from onceflow import DAG, Asset
+
+    with DAG("late_{number}", schedule=Asset("posts"), catchup=True, max_active_runs=100):
+        pass
 """
 
 
-def chosen(deed: str) -> list[list[str]]:
-    """All rounds with CRASH_POINTS=all, as `make chaos` has them; else of the slower deeds a half each."""
-    if os.environ.get("CRASH_POINTS") == "all" or deed == "kill":
-        return rounds()
-    return rounds()[DEEDS.index(deed) % 2 :: 2]
+def trials() -> list[tuple[str, int]]:
+    """Deeds, each with a half of the rounds, as a system starts those that die often later and later.
+
+    All of them with CRASH_POINTS=all, as `make chaos` has it; else of the deeds that do not kill only one half.
+    """
+    both = [(deed, half) for deed in DEEDS for half in (0, 1)]
+    return both if os.environ.get("CRASH_POINTS") == "all" else [t for t in both if t not in LEFT_OUT]
 
 
 def rounds() -> list[list[str]]:
@@ -136,7 +156,7 @@ class Trial:
             for point in points:
                 group.create_task(self.befall(point, deed))
             group.create_task(self.change(number, lose="scheduler.rescue.after_commit" in points))
-        for dag_id in ("fed", "posted", "follows", "by_hand"):
+        for dag_id in ("fed", "posted", "follows", "by_hand", f"late_{number}"):
             await self.system.finished(dag_id, number, timeout=40)
             assert await self.system.count_runs(dag_id) == {"success": number}
 
@@ -147,6 +167,8 @@ class Trial:
         append(self.lines, str(number))
         await self.post("/api/v2/dags/by_hand/dagRuns", {}, f"run {number}")
         await self.post("/api/v2/assets/events", {"name": "posts", "key": str(number)}, f"event {number}")
+        self.system.write(f"late_{number}.py", LATE.format(number=number))
+        await self.resume("by_hand")
         if lose:
             await self.lose_a_task()
 
@@ -166,11 +188,20 @@ class Trial:
         return found[0] if found else None
 
     async def post(self, path: str, body: dict[str, object], key: str) -> None:
+        """Make something, once."""
+        await self.ask("POST", path, body, {"Idempotency-Key": key})
+
+    async def resume(self, dag_id: str) -> None:
+        """Pause a DAG and let it run again."""
+        for paused in (True, False):
+            await self.ask("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": paused}, {})
+
+    async def ask(self, method: str, path: str, body: dict[str, object], headers: dict[str, str]) -> None:
         """A request, sent again until it is answered."""
 
         async def answered() -> bool:
             try:
-                answer = await self.client.post(path, json=body, headers={"Idempotency-Key": key})
+                answer = await self.client.request(method, path, json=body, headers=headers)
             except httpx.HTTPError as error:
                 raise AssertionError(repr(error)) from error
             assert answer.status_code == 200, answer.text
@@ -193,9 +224,9 @@ class Trial:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("deed", DEEDS)
+@pytest.mark.parametrize(("deed", "half"), trials())
 async def test_a_process_that_ends_anywhere_neither_loses_nor_doubles(
-    tmp_path: Path, database_url: str, deed: str
+    tmp_path: Path, database_url: str, deed: str, half: int
 ) -> None:
     """apache/airflow#54491, argo-events#850, dbos#733, hatchet#4129, flyte#6577: at each labelled point."""
     points = tmp_path / "points"
@@ -211,7 +242,7 @@ async def test_a_process_that_ends_anywhere_neither_loses_nor_doubles(
         headers = {"Authorization": f"Bearer {(system.home / 'token').read_text().strip()}"}
         async with httpx.AsyncClient(base_url=said[1], headers=headers, timeout=2) as client:
             trial = Trial(system, points, client)
-            for together in chosen(deed):
+            for together in rounds()[half::2]:
                 await trial.endure(together, deed)
         ticks = await system.runs("ticks")
         slots = [from_rfc3339(r["logical_date"], "slot") for r in ticks]

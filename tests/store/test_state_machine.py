@@ -45,7 +45,7 @@ Value = TypeVar("Value")
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 WORKER = uuid.UUID(int=8)
 ASSETS = ("a", "b", "c")
-CONSUMERS = ("each", "and", "window", "latest", "odd")
+CONSUMERS = ("one", "two", "three")
 SCHEDULERS = 3
 LATER = NOON + timedelta(days=3650)
 
@@ -92,6 +92,12 @@ consumers = strategies.tuples(
     schedules(), strategies.integers(1, 3), strategies.sampled_from(["hold", "hold", "discard"])
 )
 """A schedule, `max_active_runs`, `while_paused`."""
+
+
+sightings = strategies.tuples(
+    strategies.sampled_from(ASSETS), strategies.sampled_from([None, None, "k1", "k2", "k3"]), strategies.integers(0, 4)
+)
+"""An asset, a key, the value in the payload."""
 
 
 class Killed(Exception):
@@ -184,32 +190,36 @@ class Store(RuleBasedStateMachine):
     # Authors and operators -------------------------------------------------------------------------------------------
 
     @precondition(lambda self: not self.judging and self.telling is None)
-    @rule(name=strategies.sampled_from(CONSUMERS), declared=consumers)
-    def edit(self, name: str, declared: tuple[AssetSchedule, int, str]) -> None:
-        self.declare_consumer(name, *declared)
+    @rule(name=strategies.sampled_from(CONSUMERS), declared=consumers, how=strategies.sampled_from(["edit", "remove"]))
+    def author(self, name: str, declared: tuple[AssetSchedule, int, str], how: str) -> None:
+        """Edit a consumer; or take it out of its file, or put it back as it was."""
+        known = self.reference.consumers.get(name)
+        if how == "edit" or known is None:
+            self.declare_consumer(name, *declared)
+        elif known.active:
+            self.run(declare(self.database, path=f"{name}.py"))
+            known.active = False
+        else:
+            self.declare_consumer(name, known.schedule, known.cap, known.while_paused)
 
     def declare_consumer(self, name: str, schedule: AssetSchedule, cap: int, while_paused: str) -> None:
         self.run(declare(self.database, *ASSETS, dag(name, schedule, max_active_runs=cap, while_paused=while_paused)))
         self.reference.declare(name, schedule, cap, while_paused)
         self.ids = dict(self.run(self._sql("select id, dag_id from dag")))
 
-    @precondition(lambda self: not self.judging and self.telling is None and self.reference.consumers)
+    @precondition(lambda self: not self.judging and any(not c.paused for c in self.reference.consumers.values()))
     @rule(data=strategies.data())
-    def remove(self, data: strategies.DataObject) -> None:
-        name = data.draw(strategies.sampled_from(sorted(self.reference.consumers)))
-        self.run(declare(self.database, path=f"{name}.py"))
-        self.reference.consumers[name].active = False
+    def pause(self, data: strategies.DataObject) -> None:
+        name = data.draw(strategies.sampled_from([n for n, c in self.reference.consumers.items() if not c.paused]))
+        self.run(dags.pause(self.database, name, by=SOURCE))
+        self.reference.pause(name)
 
-    @precondition(lambda self: not self.judging and self.reference.consumers)
-    @rule(data=strategies.data(), pending=strategies.sampled_from(["each", "join", "discard"]))
-    def pause_or_resume(self, data: strategies.DataObject, pending: dags.OnResume) -> None:
-        name = data.draw(strategies.sampled_from(sorted(self.reference.consumers)))
-        if self.reference.consumers[name].paused:
-            self.run(dags.unpause(self.database, name, pending, by=SOURCE))
-            self.reference.unpause(name, pending)
-        else:
-            self.run(dags.pause(self.database, name, by=SOURCE))
-            self.reference.pause(name)
+    @precondition(lambda self: not self.judging and any(c.paused for c in self.reference.consumers.values()))
+    @rule(data=strategies.data(), pending=strategies.sampled_from(["each", "each", "join", "discard"]))
+    def resume(self, data: strategies.DataObject, pending: dags.OnResume) -> None:
+        name = data.draw(strategies.sampled_from([n for n, c in self.reference.consumers.items() if c.paused]))
+        self.run(dags.unpause(self.database, name, pending, by=SOURCE))
+        self.reference.unpause(name, pending)
 
     @rule(seconds=strategies.sampled_from([0.5, 4, 9, 10, 26, -3]))
     def clock_steps(self, seconds: float) -> None:
@@ -218,16 +228,7 @@ class Store(RuleBasedStateMachine):
     # Sources ---------------------------------------------------------------------------------------------------------
 
     @rule(
-        told=strategies.lists(
-            strategies.tuples(
-                strategies.sampled_from(ASSETS),
-                strategies.sampled_from([None, None, "k1", "k2", "k3"]),
-                strategies.integers(0, 4),
-            ),
-            min_size=1,
-            max_size=4,
-        ),
-        stands=strategies.sampled_from([False, False, False, True]),
+        told=strategies.lists(sightings, min_size=1, max_size=4), stands=strategies.sampled_from([False, False, True])
     )
     def emit(self, told: list[tuple[str, str | None, int]], stands: bool) -> None:
         """Tell of changes; or begin to, and leave the transaction open."""
@@ -242,6 +243,16 @@ class Store(RuleBasedStateMachine):
         else:
             answers = self.run(events.record(self.database, changes, SOURCE, now=self.now))
             self._stored(changes, answers, self.now)
+
+    @precondition(lambda self: not self.judging and self.telling is None)
+    @rule(told=strategies.lists(sightings, min_size=2, max_size=5), works=strategies.booleans())
+    def emit_and_settle(self, told: list[tuple[str, str | None, int]], works: bool) -> None:
+        """Changes one after the other, each judged before the next; in the end perhaps all that runs ends."""
+        for one in told:
+            self.emit([one], stands=False)
+            self.settle()
+        if works:
+            self.work_off()
 
     @precondition(lambda self: self.telling is not None)
     @rule(fate=strategies.sampled_from(["commit", "commit", "roll back", "cut"]))

@@ -90,7 +90,7 @@ async def _outcome(work: Any) -> Any:
 
 
 async def test_a_session_whose_end_was_told_while_it_was_idle(database_url: str) -> None:
-    """The server's last words are read before its hang-up: what comes next is a lost connection, not a fault of ours."""
+    """The server's last words are read before its hang-up: a lost connection, not a fault of ours."""
     fields = b"SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0"
     last_words = b"E" + (len(fields) + 4).to_bytes(4, "big") + fields
     async with pool(database_url) as database:

@@ -102,6 +102,8 @@ class CreateContinuousRuns(Service):
         async with self._role.database.transaction() as tx:  # a pause comes before or after, never in between
             created = await timed.create_continuous(tx, self._role.id, dags)
             started = await start_startable(tx, self._versions, dags) if created else None
+            crash_point("scheduler.continuous.before_commit")
+        crash_point("scheduler.continuous.after_commit")
         if not created:
             self.contended = True
             return False

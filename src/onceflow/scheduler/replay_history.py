@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from onceflow.runtime.crash_points import crash_point
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
 from onceflow.store import history
@@ -21,6 +22,7 @@ class ReplayHistory(Service):
         found = await history.find(self._role.database, SUBSCRIPTIONS_PER_BATCH)
         for asset, dag in found:
             await history.catch_up(self._role.database, asset, dag)
+            crash_point("scheduler.history.after_commit")
         if found:
             self._role.wakeups.wake("delivery")
         return bool(found)

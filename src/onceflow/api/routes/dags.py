@@ -8,6 +8,7 @@ from onceflow.api import models, shapes
 from onceflow.api.services import Answer, Limit, Offset, Shared, requester
 from onceflow.model.errors import InputError
 from onceflow.queries.dags import DagFilter, list_dags, no_such_dag, show_dag
+from onceflow.runtime.crash_points import crash_point
 from onceflow.store.dags import pause, unpause
 
 router = APIRouter(prefix="/api/v2/dags", tags=["DAG"])
@@ -47,6 +48,7 @@ async def patch_dag(dag_id: str, body: models.DagPatch, shared: Shared, request:
         changed = await pause(shared.writes, dag_id, by=by, reason=body.reason)
     else:
         changed = await unpause(shared.writes, dag_id, body.pending, by=by, reason=body.reason)
+    crash_point("api-server.pause.after_commit")
     if changed is None:
         raise await no_such_dag(shared.reads, dag_id)
     shared.wake("delivery", "run", "dag")
