@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from inspect import signature
 from typing import Any, ClassVar, TypeVar
 
 import asyncpg
@@ -23,7 +24,6 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
-    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -144,6 +144,35 @@ class Open:
     now: datetime = NOON
 
 
+@dataclass(frozen=True)
+class Action:
+    """A step of a program: how often it is chosen, when it can be, what it is given."""
+
+    name: str
+    weight: int
+    when: Callable[[Store], Any]
+    given: dict[str, strategies.SearchStrategy[Any]]
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+ACTIONS: list[Action] = []
+"""Chosen by weight, not as Hypothesis chooses rules: it leaves some out of each program, and little would be done."""
+
+
+def action(
+    weight: int, when: Callable[[Store], Any] = lambda _: True, **given: strategies.SearchStrategy[Any]
+) -> Callable[[Value], Value]:
+    """Make a method an action; `data` is what it may draw more from."""
+
+    def note(method: Value) -> Value:
+        ACTIONS.append(Action(method.__name__, weight, when, given))  # type: ignore[attr-defined]
+        return method
+
+    return note
+
+
 class Store(RuleBasedStateMachine):
     """The store and its reference, taken through the same program."""
 
@@ -187,10 +216,23 @@ class Store(RuleBasedStateMachine):
         for name, declared in zip(CONSUMERS, given, strict=False):
             self.declare_consumer(name, *declared)
 
+    @rule(data=strategies.data())
+    def step(self, data: strategies.DataObject) -> None:
+        possible = [a for a in ACTIONS for _ in range(a.weight if a.when(self) else 0)]
+        chosen = data.draw(strategies.sampled_from(possible), label="step")
+        given = {name: data.draw(strategy, label=name) for name, strategy in chosen.given.items()}
+        method = getattr(self, chosen.name)
+        method(**given | ({"data": data} if "data" in signature(method).parameters else {}))
+
     # Authors and operators -------------------------------------------------------------------------------------------
 
-    @precondition(lambda self: not self.judging and self.telling is None)
-    @rule(name=strategies.sampled_from(CONSUMERS), declared=consumers, how=strategies.sampled_from(["edit", "remove"]))
+    @action(
+        1,
+        lambda self: not self.judging and self.telling is None,
+        name=strategies.sampled_from(CONSUMERS),
+        declared=consumers,
+        how=strategies.sampled_from(["edit", "remove"]),
+    )
     def author(self, name: str, declared: tuple[AssetSchedule, int, str], how: str) -> None:
         """Edit a consumer; or take it out of its file, or put it back as it was."""
         known = self.reference.consumers.get(name)
@@ -207,28 +249,32 @@ class Store(RuleBasedStateMachine):
         self.reference.declare(name, schedule, cap, while_paused)
         self.ids = dict(self.run(self._sql("select id, dag_id from dag")))
 
-    @precondition(lambda self: not self.judging and any(not c.paused for c in self.reference.consumers.values()))
-    @rule(data=strategies.data())
+    @action(1, lambda self: not self.judging and any(not c.paused for c in self.reference.consumers.values()))
     def pause(self, data: strategies.DataObject) -> None:
         name = data.draw(strategies.sampled_from([n for n, c in self.reference.consumers.items() if not c.paused]))
         self.run(dags.pause(self.database, name, by=SOURCE))
         self.reference.pause(name)
 
-    @precondition(lambda self: not self.judging and any(c.paused for c in self.reference.consumers.values()))
-    @rule(data=strategies.data(), pending=strategies.sampled_from(["each", "each", "join", "discard"]))
+    @action(
+        2,
+        lambda self: not self.judging and any(c.paused for c in self.reference.consumers.values()),
+        pending=strategies.sampled_from(["each", "each", "join", "discard"]),
+    )
     def resume(self, data: strategies.DataObject, pending: dags.OnResume) -> None:
         name = data.draw(strategies.sampled_from([n for n, c in self.reference.consumers.items() if c.paused]))
         self.run(dags.unpause(self.database, name, pending, by=SOURCE))
         self.reference.unpause(name, pending)
 
-    @rule(seconds=strategies.sampled_from([0.5, 4, 9, 10, 26, -3]))
+    @action(2, seconds=strategies.sampled_from([0.5, 4, 9, 10, 26, -3]))
     def clock_steps(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
 
     # Sources ---------------------------------------------------------------------------------------------------------
 
-    @rule(
-        told=strategies.lists(sightings, min_size=1, max_size=4), stands=strategies.sampled_from([False, False, True])
+    @action(
+        4,
+        told=strategies.lists(sightings, min_size=1, max_size=4),
+        stands=strategies.sampled_from([False, False, True]),
     )
     def emit(self, told: list[tuple[str, str | None, int]], stands: bool) -> None:
         """Tell of changes; or begin to, and leave the transaction open."""
@@ -244,8 +290,12 @@ class Store(RuleBasedStateMachine):
             answers = self.run(events.record(self.database, changes, SOURCE, now=self.now))
             self._stored(changes, answers, self.now)
 
-    @precondition(lambda self: not self.judging and self.telling is None)
-    @rule(told=strategies.lists(sightings, min_size=2, max_size=5), works=strategies.booleans())
+    @action(
+        2,
+        lambda self: not self.judging and self.telling is None,
+        told=strategies.lists(sightings, min_size=2, max_size=5),
+        works=strategies.booleans(),
+    )
     def emit_and_settle(self, told: list[tuple[str, str | None, int]], works: bool) -> None:
         """Changes one after the other, each judged before the next; in the end perhaps all that runs ends."""
         for one in told:
@@ -254,8 +304,9 @@ class Store(RuleBasedStateMachine):
         if works:
             self.work_off()
 
-    @precondition(lambda self: self.telling is not None)
-    @rule(fate=strategies.sampled_from(["commit", "commit", "roll back", "cut"]))
+    @action(
+        3, lambda self: self.telling is not None, fate=strategies.sampled_from(["commit", "commit", "roll back", "cut"])
+    )
     def source_ends(self, fate: str) -> None:
         """What was not answered is sent again under the same sightings by and by."""
         assert self.telling is not None
@@ -266,8 +317,7 @@ class Store(RuleBasedStateMachine):
         else:
             self.sent.append(telling.changes)
 
-    @precondition(lambda self: self.sent and self.telling is None)
-    @rule(data=strategies.data())
+    @action(1, lambda self: self.sent and self.telling is None)
     def send_again(self, data: strategies.DataObject) -> None:
         changes = data.draw(strategies.sampled_from(self.sent))
         self._stored(changes, self.run(events.record(self.database, changes, SOURCE, now=self.now)), self.now)
@@ -287,12 +337,12 @@ class Store(RuleBasedStateMachine):
 
     # Schedulers ------------------------------------------------------------------------------------------------------
 
-    @precondition(
+    @action(
+        2,
         lambda self: (
             len(self.judging) < SCHEDULERS and any(c.those(*PENDING) for c in self.reference.consumers.values())
-        )
+        ),
     )
-    @rule()
     def scheduler_locks(self) -> None:
         """One reads what there is to judge, locks it, and stands."""
         free = min(set(range(SCHEDULERS)) - self.judging.keys())
@@ -303,9 +353,9 @@ class Store(RuleBasedStateMachine):
         else:
             self.run(self._end(opened, "roll back"))
 
-    @precondition(lambda self: self.judging)
-    @rule(
-        data=strategies.data(),
+    @action(
+        4,
+        lambda self: self.judging,
         lives=strategies.integers(0, 12),
         fate=strategies.sampled_from(["commit", "commit", "roll back", "cut"]),
     )
@@ -323,7 +373,7 @@ class Store(RuleBasedStateMachine):
         if fate == "commit":
             self._judged(opened)
 
-    @rule()
+    @action(1)
     def start(self) -> None:
         """A scheduler starts what may start; consumers that others have locked it leaves."""
         self.run(self.schedulers[0].start.run_once())
@@ -360,13 +410,12 @@ class Store(RuleBasedStateMachine):
 
     # Workers ---------------------------------------------------------------------------------------------------------
 
-    @rule(limit=strategies.integers(1, 4), how=strategies.sampled_from(["success", "success", "failed", "lost"]))
+    @action(2, limit=strategies.integers(1, 4), how=strategies.sampled_from(["success", "success", "failed", "lost"]))
     def work(self, limit: int, how: str) -> None:
         """A worker takes tasks and ends them, tells it twice; or vanishes, and tells of it too late."""
         self.run(self._work(limit, how))
 
-    @precondition(lambda self: not self.judging and self.telling is None)
-    @rule()
+    @action(1, lambda self: not self.judging and self.telling is None)
     def work_off(self) -> None:
         """Everything that runs ends, and what waited for that goes on."""
         self.run(self._work(1000, "success"))
@@ -405,8 +454,7 @@ class Store(RuleBasedStateMachine):
 
     # Checks ----------------------------------------------------------------------------------------------------------
 
-    @precondition(lambda self: not self.judging and self.telling is None)
-    @rule()
+    @action(2, lambda self: not self.judging and self.telling is None)
     def settle(self) -> None:
         """Schedulers go on until they find nothing more; then nothing more is to be done."""
         self.run(self._settle())
