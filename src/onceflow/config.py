@@ -37,6 +37,7 @@ class Settings:
     triggerers: int = 2
     workers: int = 1
     worker_slots: int = 8
+    max_events_per_minute: int = 10_000  # of one watcher, before it is a storm; 0 = any number
     max_runs_per_minute: int = 10_000  # of one DAG, that its events start, before it is a storm; 0 = any number
     lease_seconds: float = 5.0
     poll_seconds: float = 1.0
@@ -78,6 +79,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "triggerers": (0, MOST),
     "workers": (0, MOST),
     "worker_slots": (1, 10 * MOST),
+    "max_events_per_minute": (0, MOST * MOST),
     "max_runs_per_minute": (0, MOST * MOST),
     "lease_seconds": (0.5, HOUR),
     "poll_seconds": (0.05, HOUR),

@@ -24,19 +24,24 @@ from ground import (
 )
 
 from onceflow.config import Settings
-from onceflow.model.errors import InputError
+from onceflow.model.dagspec import AssetSpec, WatcherSpec
+from onceflow.model.errors import InputError, NotFoundError
 from onceflow.queries.dags import show_dag
+from onceflow.queries.rows import collect
+from onceflow.queries.watchers import stream_watchers
 from onceflow.queries.why import why_event
 from onceflow.runtime.role import Role
 from onceflow.runtime.wakeups import Wakeups
 from onceflow.scheduler.create_asset_runs import CreateAssetRuns
 from onceflow.scheduler.release_slowly import ReleaseSlowly
-from onceflow.store import dags, interventions, runs, storms
+from onceflow.store import dags, interventions, runs, storms, watchers
 from onceflow.store.database import Database
+from onceflow.store.events import Ownership, record_if_owner
 from onceflow.store.interventions import Scope
 from onceflow.store.storms import How
 from onceflow.store.versions import Versions
 
+OWNER, OTHER = uuid.UUID(int=1), uuid.UUID(int=2)
 ANNA: dict[str, Any] = {"kind": "cli", "user": "anna", "host": "here"}
 
 
@@ -281,3 +286,75 @@ async def test_several_schedulers_keep_the_limit_together(database_url: str) -> 
         await together_all(emitter(), *(until_quiet(j.run_once, done) for j in judges))
         assert len(await members(database)) == 20 and len(await held(database)) == 20
         await healthy(database)
+
+
+# Watchers -----------------------------------------------------------------------------------------------------------
+
+
+STORM = {"events": 30, "limit": 30}
+
+
+def watched(mode: str = "single", **more: Any) -> AssetSpec:
+    spec = WatcherSpec("w", "t.Poll", {}, mode, where="a.py:2", **more)  # type: ignore[arg-type]
+    return AssetSpec("a", "s3://a", watchers=(spec,), where="a.py:1")
+
+
+async def ready(database: Database, owner: uuid.UUID) -> None:
+    async with database._acquire() as raw:
+        await raw.execute(
+            "insert into process (id, kind, host, pid, parent_pid, version, lease_until, ready_until) "
+            "values ($1, 'triggerer', '', 1, 1, '', now() + interval '1 h', now() + interval '1 h')",
+            owner,
+        )
+
+
+async def state(database: Database) -> str:
+    [row] = await collect(stream_watchers(database, "a"))
+    return row["state"]
+
+
+async def test_a_watcher_in_a_storm_is_not_run_until_it_is_released(database: Database) -> None:
+    await declare(database, watched(max_events_per_minute=30))
+    await ready(database, OWNER)
+    [mine] = await watchers.claim(database, OWNER, 5, take_over=True)
+    assert mine.max_events_per_minute == 30
+    ownership = Ownership(mine.id, OWNER, mine.term, mine.routes.number)
+    await record_if_owner(database, ownership, [change("a", "k")], {}, cursor='{"at": 1}')
+    await watchers.trip(database, OWNER, mine.id, mine.term - 1, STORM)
+    assert await state(database) != "storm", "an owner of the past trips nothing"
+    await watchers.trip(database, OWNER, mine.id, mine.term, STORM)
+    assert await state(database) == "storm"
+    assert await watchers.claim(database, OWNER, 5, take_over=True) == []
+    await declare(database, watched(max_events_per_minute=30))
+    assert await state(database) == "storm", "an unchanged file changes nothing"
+    assert await watchers.end_storm(database, "s3://a", "w", by=ANNA, reason="mended") == ["w"]
+    assert await watchers.end_storm(database, "a", None, by=ANNA) == []
+    [again] = await watchers.claim(database, OWNER, 5, take_over=True)
+    assert again.cursor == '{"at": 1}'
+    assert await rows(database, "select kind, reason from intervention") == [("release", "mended")]
+    with pytest.raises(NotFoundError, match="asset 'a' has no watcher 'other'"):
+        await watchers.end_storm(database, "a", "other", by=ANNA)
+    await healthy(database)
+
+
+async def test_a_storm_of_a_watcher_of_mode_all_stops_it_everywhere(database: Database) -> None:
+    await declare(database, watched("all"))
+    for owner in (OWNER, OTHER):
+        await ready(database, owner)
+        [mine] = await watchers.join(database, owner, 5)
+    await watchers.trip(database, OTHER, mine.id, mine.term, STORM)
+    assert await state(database) == "storm"
+    assert [o.generation for o in (await watchers.owned(database, OWNER, 60)).values()] == [0], "it is told to stop"
+    assert await watchers.join(database, OTHER, 5) == []
+    await watchers.end_storm(database, "a", None, by=ANNA)
+    assert len(await watchers.join(database, OTHER, 5)) == 1
+
+
+@pytest.mark.parametrize("edit", [{"code": "new"}, {"keep_cursor": True}])
+async def test_edited_code_ends_a_watcher_s_storm(database: Database, edit: dict[str, Any]) -> None:
+    await declare(database, watched())
+    await ready(database, OWNER)
+    [mine] = await watchers.claim(database, OWNER, 5, take_over=True)
+    await watchers.trip(database, OWNER, mine.id, mine.term, STORM)
+    await declare(database, watched(**edit))
+    assert (await state(database) == "storm") == ("code" not in edit)

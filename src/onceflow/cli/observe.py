@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from onceflow.cli.output import Column, output_option, show, when
-from onceflow.cli.session import connected, run
+from onceflow.cli.options import reason_option
+from onceflow.cli.output import Column, output_option, print_json, show, when
+from onceflow.cli.session import connected, run, wake, who
 from onceflow.queries.processes import KINDS, stream_processes
 from onceflow.queries.rows import Row, Rows
 from onceflow.queries.watchers import stream_watchers
@@ -67,14 +68,19 @@ PROCESS_COLUMNS = (
 )
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("--asset", help="Only this asset's.")
 @click.option("--removed", is_flag=True, help="Also watchers that no DAG file declares any more.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
 @click.option("--check", is_flag=True, help="Exit with 1 if one is red.")
 @output_option
-def watchers(asset: str | None, removed: bool, limit: int | None, check: bool, output: str) -> None:
+@click.pass_context
+def watchers(
+    context: click.Context, *, asset: str | None, removed: bool, limit: int | None, check: bool, output: str
+) -> None:
     """List watchers: their health, who runs each, what it saw last, its last error, when it is tried again."""
+    if context.invoked_subcommand is not None:
+        return
     red = False
 
     async def found(database: Database) -> Rows:
@@ -91,6 +97,28 @@ def watchers(asset: str | None, removed: bool, limit: int | None, check: bool, o
     run(work())
     if check and red:
         raise SystemExit(1)
+
+
+@watchers.command("release")
+@click.argument("asset")
+@click.option("--watcher", "name", metavar="NAME", help="Only the asset's watcher of this name.")
+@reason_option
+@output_option
+def release_command(asset: str, name: str | None, reason: str | None, output: str) -> None:
+    """Let a watcher of ASSET that was stopped in a storm go on, from the cursor that it had."""
+    from onceflow.store.watchers import end_storm
+
+    async def work() -> list[str]:
+        async with connected() as database:
+            ended = await end_storm(database, asset, name, by=who(), reason=reason)
+            await wake(database, "watcher")
+        return ended
+
+    names = run(work())
+    if output == "json":
+        print_json({"asset": asset, "released": names})
+        return
+    click.echo(f"released: {', '.join(names)}" if names else f"no watcher of {asset} is in a storm")
 
 
 @click.command()

@@ -6,6 +6,7 @@ watching       healthy     its last observation is as recent as it promises
 starting       starting    claimed or declared a moment ago, and not heard of yet
 failing        red         it failed, was started again, and has not made up for it
 backing off    red         it failed and is not tried again yet
+storm          red         it told more in a minute than it may, and is stopped until a person releases it
 silent         red         no observation for longer than it promises
 unowned        red         nobody has run it for longer than the limit: no triggerer is ready
 removed        removed     no DAG file declares it any more
@@ -13,6 +14,7 @@ removed        removed     no DAG file declares it any more
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 UNOWNED_SECONDS = 15.0
@@ -30,6 +32,7 @@ class Seen:
     quiet:        seconds since it last looked, or was claimed
     unowned_for:  seconds for which nobody has run it, if nobody does
     silent_after: seconds that it may be quiet; None: it promises nothing
+    storm:        what it told in the minute that tripped its breaker, and what it may
     """
 
     active: bool
@@ -41,6 +44,7 @@ class Seen:
     unowned_for: float
     silent_after: float | None
     error: str = ""
+    storm: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -52,10 +56,8 @@ class Health:
 
 def judge(seen: Seen) -> Health:
     """The watcher's state and health, and the reason where it is not healthy."""
-    if not seen.active:
-        return Health("removed", "removed", "no DAG file declares it")
-    if seen.waiting and seen.strikes:
-        return Health("backing off", "red", f"failed {_times(seen.strikes)}: {seen.error}")
+    if (stopped := _stopped(seen)) is not None:
+        return stopped
     if not seen.held:
         return _unowned(seen)
     if seen.strikes:
@@ -67,6 +69,20 @@ def judge(seen: Seen) -> Health:
     if seen.silent_after is not None:
         return Health("starting", "starting", "no observation yet")
     return Health("watching", "unproven", "its trigger has never called observed(), and promises nothing")
+
+
+def _stopped(seen: Seen) -> Health | None:
+    """Of one that nobody is to run just now."""
+    if not seen.active:
+        return Health("removed", "removed", "no DAG file declares it")
+    if seen.storm is not None:
+        told, limit = seen.storm["events"], seen.storm["limit"]
+        return Health(
+            "storm", "red", f"told {told} events in a minute, {limit} are allowed: `onceflow watchers release`"
+        )
+    if seen.waiting and seen.strikes:
+        return Health("backing off", "red", f"failed {_times(seen.strikes)}: {seen.error}")
+    return None
 
 
 def _unowned(seen: Seen) -> Health:

@@ -31,6 +31,7 @@ def _judged(row: Row) -> Row:
             active=row["active"],
             strikes=row["strikes"],
             silent_after=row["silent_after"],
+            storm=row["storm"],
             error=str(error.get("message", "")) if isinstance(error, dict) else "",
             **{name: row.pop(name) for name in JUDGED},
         )

@@ -20,8 +20,11 @@ from onceflow.model.errors import DagError
 from onceflow.sdk.filter import Filter, Operator, Scalar, as_filter
 from onceflow.sdk.keys import KeyArg, declared
 from onceflow.sdk.match import MatchArg, as_match
+from onceflow.sdk.options import Option, convert, optional, whole
 from onceflow.sdk.trigger import BaseEventTrigger
 from onceflow.sdk.where import here
+
+LIMIT = Option(None, optional(whole(0)))
 
 
 class AssetExpression:
@@ -61,6 +64,8 @@ class AssetWatcher:
                   begins anew.
     silent_after: after how long without an observation the watcher counts as silent. By default what the trigger itself
                   promises: a polling one looks once per interval.
+    max_events_per_minute: a watcher that tells more is stopped where it is, until a person releases it. 0: any number.
+                  By default as the setting of this name says.
     """
 
     def __init__(
@@ -73,6 +78,7 @@ class AssetWatcher:
         match: MatchArg | None = None,
         keep_cursor: bool = False,
         silent_after: float | timedelta | None = None,
+        max_events_per_minute: int | None = None,
     ) -> None:
         self.where = here()
         self.name = name
@@ -83,6 +89,9 @@ class AssetWatcher:
         self._check()
         self.declared_key = declared(key, f"watcher {name!r}", self.where)
         self.match = as_match(match, f"match of watcher {name!r}", self.where)
+        self.max_events_per_minute: int | None = convert(
+            "max_events_per_minute", LIMIT, max_events_per_minute, owner=f"watcher {name!r}", where=self.where
+        )
         self.silent_after = _seconds(silent_after, f"silent_after of watcher {name!r}", self.where)
 
     def _check(self) -> None:

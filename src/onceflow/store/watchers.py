@@ -7,11 +7,12 @@ owns by the database it compares with what it runs; so a claim whose answer was 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID
 
+from onceflow.model.errors import NotFoundError
 from onceflow.model.event_filter import Filter
 from onceflow.model.key import Key
 from onceflow.model.rules import Rules
@@ -54,7 +55,10 @@ class Routes:
 
 @dataclass(frozen=True)
 class OwnedWatcher:
-    """A watcher just claimed. `cursor`: JSON text as last committed, or None. `silent_after`: seconds, or None."""
+    """A watcher just claimed. `cursor`: JSON text as last committed, or None. `silent_after`: seconds, or None.
+
+    `max_events_per_minute`: what it may tell before it is a storm; 0: any number, None: as the setting says.
+    """
 
     id: int
     mode: Literal["single", "all"]
@@ -67,6 +71,7 @@ class OwnedWatcher:
     cursor: str | None
     strikes: int
     silent_after: float | None
+    max_events_per_minute: int | None
     routes: Routes
 
 
@@ -164,3 +169,22 @@ async def _with_routes(database: Database, rows: Sequence[Any]) -> list[OwnedWat
         return []
     known = await routes(database, [r["id"] for r in rows])
     return [OwnedWatcher(**dict(r) | {"kwargs": json.loads(r["kwargs"]), "routes": known[r["id"]]}) for r in rows]
+
+
+async def trip(database: Database, owner: UUID, watcher: int, term: int, storm: Mapping[str, Any]) -> None:
+    """Give up a watcher that tells too much; nobody runs it until `end_storm`, and its cursor stays where it was."""
+    await database.execute("watchers/trip", owner, watcher, term, json.dumps(dict(storm)))
+
+
+async def end_storm(
+    database: Database, asset: str, name: str | None, *, by: Mapping[str, Any], reason: str | None = None
+) -> list[str]:
+    """Let the watchers of an asset (or the one of this name) that are in a storm go on; the names of those.
+
+    Raises NotFoundError when there is no such watcher.
+    """
+    rows = await database.fetch("watchers/end_storm", asset, name, json.dumps(dict(by)), reason)
+    if not rows:
+        what = f"asset {asset!r} has no watcher" + (f" {name!r}" if name is not None else "")
+        raise NotFoundError(what, remedy="`onceflow watchers` lists them")
+    return [r["name"] for r in rows if r["ended"]]

@@ -17,6 +17,7 @@ from onceflow.model.serialize import dumps
 from onceflow.store.database import Connection
 
 CONFLICT = "conflict"
+MOST = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,15 @@ async def _declare_watchers(tx: Connection, watches: Sequence[Watch]) -> None:
         "watchers/keep_cursors", [w.asset for w in kept], [w.spec.name for w in kept], [w.definition for w in kept]
     )
     silences = _silences(watches)
-    await tx.execute("watchers/declare", definitions, files, codes, [silences.get(d) for d in definitions])
+    limits = _limits(watches)
+    await tx.execute(
+        "watchers/declare",
+        definitions,
+        files,
+        codes,
+        [silences.get(d) for d in definitions],
+        [limits.get(d) for d in definitions],
+    )
 
 
 def _silences(watches: Sequence[Watch]) -> dict[str, float]:
@@ -153,6 +162,16 @@ def _silences(watches: Sequence[Watch]) -> dict[str, float]:
         if watch.spec.silent_after is not None:
             found[watch.definition] = min(found.get(watch.definition, watch.spec.silent_after), watch.spec.silent_after)
     return found
+
+
+def _limits(watches: Sequence[Watch]) -> dict[str, int]:
+    """By definition the least number of events a minute that is declared; 0 is any number."""
+    found: dict[str, int] = {}
+    for watch in watches:
+        limit = watch.spec.max_events_per_minute
+        if limit is not None:
+            found[watch.definition] = min(limit or MOST, found.get(watch.definition, MOST))
+    return {definition: limit % MOST for definition, limit in found.items()}
 
 
 def _hash(*parts: object) -> str:

@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 
 from onceflow.model.clock import boot_seconds
 from onceflow.model.errors import FencedError
+from onceflow.model.storm import Rate
 from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.store import watchers
@@ -39,6 +40,7 @@ class Watch:
     guest: Guest
     cursor: str | None
     feeds: Routes
+    rate: Rate
     started: bool = False
     observed: bool = False
     delivering: bool = False
@@ -134,7 +136,8 @@ class Host:
     def _start_in(self, guest: Guest, watcher: OwnedWatcher, cursor: str | None) -> None:
         before = self.watches.get(watcher.id)
         feeds = before.feeds if before is not None else watcher.routes
-        watch = guest.watches[watcher.id] = self.watches[watcher.id] = Watch(watcher, guest, cursor, feeds)
+        rate = before.rate if before is not None else Rate(self._limit(watcher))
+        watch = guest.watches[watcher.id] = self.watches[watcher.id] = Watch(watcher, guest, cursor, feeds, rate)
         watch.guest.process.send(
             op="start",
             watcher=watcher.id,
@@ -150,6 +153,10 @@ class Host:
             ],
             cursor=None if cursor is None else json.loads(cursor),
         )
+
+    def _limit(self, watcher: OwnedWatcher) -> int:
+        own = watcher.max_events_per_minute
+        return self._role.settings.max_events_per_minute if own is None else own
 
     def _heard(self, guest: Guest, message: dict[str, Any]) -> None:
         if "alive" in message:
@@ -176,6 +183,9 @@ class Host:
         self._group.create_task(coroutine)
 
     async def _deliver(self, watch: Watch, batch: Batch) -> None:
+        if not watch.rate.allows(len(batch.events), boot_seconds()):
+            await self._trip(watch)
+            return
         try:
             async with self._writes:
                 watch.feeds = await deliver(
@@ -213,6 +223,17 @@ class Host:
             if self.watches.get(watcher.id) is watch:
                 self.drop(watcher.id)
             await watchers.fail(self._role.database, self._role.id, watcher.id, watcher.term, error)
+
+    async def _trip(self, watch: Watch) -> None:
+        """It tells too much: it is stopped. What it told just now is not stored, and told again from its cursor."""
+        watcher, rate = watch.watcher, watch.rate
+        log.warning("watcher tells more in a minute than allowed: stopped", watcher=watch.feeds.label, limit=rate.limit)
+        with self._leaving(watcher.id):
+            if self.watches.get(watcher.id) is watch:
+                self.drop(watcher.id)
+            storm = {"events": rate.count, "limit": rate.limit}
+            await watchers.trip(self._role.database, self._role.id, watcher.id, watcher.term, storm)
+        self._role.wakeups.notify("watcher")
 
     async def _pause(self, watch: Watch) -> None:
         watcher = watch.watcher

@@ -118,7 +118,8 @@ alter table dag add foreign key (version_id) references dag_version;
 
 create table intervention (
   id bigint generated always as identity primary key,
-  dag_id bigint not null references dag,
+  dag_id bigint references dag,
+  watcher_id bigint,
   kind text not null check (kind in ('pause', 'unpause', 'rerun', 'replay', 'discard', 'release')),
   pending text check (pending in ('each', 'join', 'discard', 'slowly')),
   by json not null,
@@ -126,9 +127,11 @@ create table intervention (
   details json not null default '{}',
   made_at timestamptz not null default clock_timestamp(),
   deliveries bigint not null default 0,
-  check ((kind in ('unpause', 'release')) = (pending is not null))
+  check ((kind in ('unpause', 'release')) = (pending is not null)),
+  check (watcher_id is null or kind = 'release'),
+  check ((dag_id is null) <> (watcher_id is null))
 );
-comment on table intervention is 'what a person did to a DAG: who, when and why; deliveries = how many were concerned';
+comment on table intervention is 'what a person did to a DAG or a watcher: who, when and why; deliveries = how many were concerned';
 comment on column intervention.details is 'what it was about: the run that was run again, the events that were chosen, the rate of a release';
 create index intervention_dag on intervention (dag_id, id);
 alter table dag add foreign key (pause_id) references intervention, add foreign key (join_id) references intervention,
@@ -201,6 +204,9 @@ create table watcher (
   active boolean not null default false,
   active_since timestamptz not null default clock_timestamp(),
   silent_after double precision check (silent_after > 0),
+  max_events_per_minute int check (max_events_per_minute >= 0),
+  storm json,
+  storm_at timestamptz,
   cursor json,
   batch bigint not null default 0,
   owner uuid,
@@ -215,8 +221,11 @@ create table watcher (
   last_error_at timestamptz,
   unmatched bigint not null default 0,
   last_unmatched_at timestamptz,
-  check (mode = 'single' or (owner is null and cursor is null))
+  check (mode = 'single' or (owner is null and cursor is null)),
+  check ((storm is null) = (storm_at is null)),
+  check (storm is null or (owner is null and next_try_at = 'infinity'))
 ) with (fillfactor = 70);
+alter table intervention add foreign key (watcher_id) references watcher;
 comment on table watcher is 'a trigger with its arguments, once, whatever assets it feeds (watch) and wherever it is declared';
 comment on column watcher.definition is 'hash of mode, class and arguments: the watcher''s identity';
 comment on column watcher.term is 'raised by every claim; an owner''s write begins with an update that names it';
@@ -227,6 +236,8 @@ comment on column watcher.claimed_generation is 'what its owner runs; events of 
 comment on column watcher.routing is 'raised when the assets it feeds or their matches change; who records names the one it judged by';
 comment on column watcher.active_since is 'since when it is declared, or, if it is not active, is no longer';
 comment on column watcher.silent_after is 'seconds without an observation after which it counts as silent; null: it promises none';
+comment on column watcher.max_events_per_minute is 'how many it may tell in a minute before it is a storm; 0 = any number, null = as the setting says';
+comment on column watcher.storm is 'what tripped its breaker: it is not run, with its cursor where it was, until a person releases it';
 comment on column watcher.unmatched is 'changes that matched none of its assets: acknowledged, and no events';
 create index watcher_owner on watcher (owner) where owner is not null;
 create index watcher_free on watcher (next_try_at) where active and mode = 'single' and owner is null;

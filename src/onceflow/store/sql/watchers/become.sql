@@ -4,7 +4,7 @@
 update watcher w
 set definition = n.definition, classpath = n.classpath, kwargs = n.kwargs::json, file = n.file, code = n.code,
     generation = w.generation + 1, cursor = case when n.keep then w.cursor end,
-    strikes = 0, next_try_at = '-infinity', last_error = null, last_error_at = null
+    strikes = 0, next_try_at = '-infinity', storm = null, storm_at = null, last_error = null, last_error_at = null
 from (
   select distinct on (u.definition) x.watcher_id, u.definition, min(u.mode) as mode, min(u.classpath) as classpath, min(u.kwargs) as kwargs,
          min(u.file) as file, min(u.code) as code, bool_or(u.keep) as keep

@@ -26,8 +26,8 @@ with listed as (
     and ($2::boolean is null or w.active = $2)
 )
 select l.id, f.asset, f.watcher, coalesce(f.assets, '[]') as assets, l.mode, l.owner, l.term, l.cursor, l.seen_at as last_observation,
-       l.told_at as last_event_at, l.unmatched, l.last_unmatched_at, l.silent_after, coalesce(l.last_error, l.shared_error) as last_error,
-       coalesce(l.last_error_at, l.shared_error_at) as last_error_at, l.next_try_at, greatest(l.strikes, l.shared_strikes) as strikes,
+       l.told_at as last_event_at, l.unmatched, l.last_unmatched_at, l.silent_after, l.storm, l.storm_at, coalesce(l.last_error, l.shared_error) as last_error,
+       coalesce(l.last_error_at, l.shared_error_at) as last_error_at, case when l.next_try_at < 'infinity' then l.next_try_at end as next_try_at, greatest(l.strikes, l.shared_strikes) as strikes,
        l.active, l.active_since, l.classpath, l.begun_at as claimed_at, l.owner_host, l.owner_pid,
        coalesce(l.watched_by, '[]') as watched_by,
        case l.mode when 'all' then l.shared_held else l.owner_ready end as held,
