@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml requirements.lock
 
 install: $(STAMP) ## make .venv with Onceflow and all that its tests need
 
-run: $(STAMP) ## start Onceflow on the example DAGs, with a PostgreSQL of its own, at http://127.0.0.1:$(PORT)
+run: $(STAMP) ## start Onceflow on the example DAGs, with a PostgreSQL of its own, at http://127.0.0.1:8080 (PORT=n)
 	$(BIN)/onceflow --home $(HOME_DIR) standalone --dags examples/dags --port $(PORT) $(ARGS)
 
 test: $(STAMP) ## run the tests

@@ -32,7 +32,7 @@ PIPELINE = """
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("triggerers", [2, 4])
 async def test_each_commit_starts_one_run_whoever_dies(tmp_path: Path, database_url: str, triggerers: int) -> None:
-    """Duplicate runs with AssetWatcher on several triggerers (airflow #65792, argo-events #1516, oban-py #32).
+    """Duplicate runs with AssetWatcher on N triggerers (airflow discussion, #65792; argo-events #1516; oban-py #32).
 
     The owner is killed twice and frozen once, for longer than its lease, while 50 commits come.
     """

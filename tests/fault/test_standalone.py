@@ -117,7 +117,10 @@ async def test_sigkill_takes_everything_down_and_loses_nothing(tmp_path: Path) -
 
 
 async def test_what_a_killed_child_owned_is_taken_over_at_once(tmp_path: Path) -> None:
-    """airflow #13808: a child that dies is released by its parent; nobody waits for its lease."""
+    """airflow #13808, dagster #9623: a child that dies is released by its parent; nobody waits for its lease.
+
+    Also the only scheduler is replaced, and what came meanwhile has its run, once.
+    """
     async with System(tmp_path, triggerers=2, workers=2, lease_seconds=LONG_LEASE) as system:
         system.write(MODULE, TRIGGER)
         await system.sound("lines_of.py", pipeline("lines_of", tmp_path / "lines"))
@@ -140,9 +143,14 @@ async def test_what_a_killed_child_owned_is_taken_over_at_once(tmp_path: Path) -
         assert (await system.ended("waiting", run_id))["state"] == "success"
         assert [a["outcome"] for a in await system.attempts("waiting", run_id)] == ["lost", "success"]
 
+        [scheduler] = await system.processes("scheduler")
+        system.kill(scheduler["pid"])
+        [stored] = await system.emit("orders", "while none was there")
+        assert [r["events"] for r in await system.finished("report", 1)] == [[stored.event_id]]
+
         await system.ready()
         everyone = {p["id"]: p["state"] for p in await system.processes(state=None)}
-        assert (everyone[owner["id"]], everyone[worker["id"]]) == ("dead", "dead")
+        assert {everyone[p["id"]] for p in (owner, worker, scheduler)} == {"dead"}
         await system.verify()
 
 

@@ -131,6 +131,7 @@ async def test_bad_triggers_are_backed_off_and_harm_no_other(tmp_path: Path, dat
     """airflow #72376, #66412, #55317, kestra #17988: a failing watcher is seen to fail, and waits longer each time.
 
     The good watcher beside them tells each change once, though its changes have no key; once mended, the others do too.
+    airflow #33089: their triggerer has much to do, renews its lease all the same, and is never declared dead.
     """
     lines = tmp_path / "lines"
     async with System(tmp_path, database_url, triggerers=1) as system:
@@ -162,6 +163,7 @@ async def test_bad_triggers_are_backed_off_and_harm_no_other(tmp_path: Path, dat
         good = await system.events("good")
         assert [e["extra"]["line"] for e in good] == [str(n) for n in range(told)]
         assert [e["witnesses"] for e in good] == [1] * told
+        assert [p["state"] for p in await system.processes("triggerer", state=None)] == ["running"]
         await system.verify()
 
 

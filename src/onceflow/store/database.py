@@ -220,7 +220,10 @@ async def set_all(connection: Any, settings: Mapping[str, str], *, local: bool) 
 
 
 def server_settings(kind: str, lease_seconds: float, *, hot: bool) -> dict[str, str]:
-    """Timeouts that free a frozen client's locks within half a lease, and how statements are planned."""
+    """Timeouts that free a frozen client's locks within half a lease, and how statements are planned.
+
+    A client that died while its statement waits for a lock is noticed too, and what it locked before is free.
+    """
     milliseconds = int(lease_seconds * 500)
     settings = {
         "application_name": kind,
@@ -235,6 +238,7 @@ def server_settings(kind: str, lease_seconds: float, *, hot: bool) -> dict[str, 
         settings |= {
             "enable_seqscan": "off",
             "lock_timeout": str(milliseconds),
+            "client_connection_check_interval": "250",
             "statement_timeout": "60000",
         }
     return settings
