@@ -120,6 +120,8 @@ async def test_a_storm_is_seen_and_released(world: World, database_url: str, api
     assert "released slowly, 5 a minute" in onceflow(database_url, "dags", "show", "report").stdout
     done = (await api.post(f"{DAGS}/report/release", json={"how": "each"})).json()
     assert done == {"dag_id": "report", "deliveries": 1}
+    for how, said in (("--each", "pending again"), ("--merged", "for one run"), ("--discard", "discarded")):
+        assert said in onceflow(database_url, "dags", "release", "report", how).stdout
     assert (await api.get(f"{DAGS}/report")).json()["storm_since"] is None
     assert (await api.post(f"{DAGS}/report/release", json={"how": "slowly"})).status_code == 422
     assert (await api.post(f"{DAGS}/no/release", json={"how": "each"})).status_code == 404

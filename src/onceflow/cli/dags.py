@@ -211,7 +211,8 @@ def release_command(dag_id: str, how: How | None, rate: float | None, reason: st
         print_json(row)
         return
     words = {"each": "pending again", "join": "pending again, for one run", "discard": "discarded"}
-    click.echo(f"{row['deliveries']} events are {words.get(chosen, f'released, {rate:g} a minute')}")
+    done = f"released, {rate:g} a minute" if rate is not None else words[chosen]
+    click.echo(f"{row['deliveries']} events are {done}")
     if row["paused"]:
         click.echo("note: the DAG is paused", err=True)
 
