@@ -32,6 +32,8 @@ STOP_SECONDS = 15.0
 LOOK_SECONDS = 0.05
 READY = "ready http"
 PATIENCE = 3600.0
+LIMITS = ("max_runs_per_minute", "max_events_per_minute")
+"""Lifted: a storm is wanted here, and what it held would never settle."""
 
 
 @dataclass
@@ -91,7 +93,8 @@ async def _connected(url: str) -> AsyncIterator[Database]:
 
 def _start(settings: Settings) -> subprocess.Popen[bytes]:
     names = ("database_url", "dags", "lease_seconds", "worker_slots", "log_level")
-    environment = child_environment({f"ONCEFLOW_{name.upper()}": str(getattr(settings, name)) for name in names})
+    values = {name: str(getattr(settings, name)) for name in names} | dict.fromkeys(LIMITS, "0")
+    environment = child_environment({f"ONCEFLOW_{name.upper()}": value for name, value in values.items()})
     command = [sys.executable, "-m", "onceflow.cli.main", "--home", str(settings.home), "standalone", "--port", "0"]
     for role in ("schedulers", "triggerers", "workers"):
         command += [f"--{role}", str(getattr(settings, role))]
