@@ -59,6 +59,7 @@ LIMITS = {
     "consume.50,000 pending events in one run": Limit(1),
     "consume.scheduler's memory for it": Limit(50),
     "imports.import onceflow": Limit(80),
+    "imports.names of a DAG file": Limit(80),
     "verify.seconds": Limit(30),
     "promise.cost": Limit(20),
 }
