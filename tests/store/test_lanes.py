@@ -25,7 +25,7 @@ from onceflow.model.errors import ConflictError, InputError, NotFoundError
 from onceflow.model.replay import Downstream
 from onceflow.queries.runs import list_runs, show_run
 from onceflow.queries.why import why_event, why_run
-from onceflow.store import interventions, lanes, runs
+from onceflow.store import interventions, lanes, pruning, runs
 from onceflow.store.database import Database
 from onceflow.store.interventions import Scope
 from onceflow.store.lanes import Choice
@@ -385,4 +385,20 @@ async def test_who_feeds_itself_may_do_so(database: Database) -> None:
         await executor.finish([ended(task, graph, Ending(result, 0))])
     await scheduler.settle()
     assert len(await runs_of(database, "self")) == 9
+    await healthy(database)
+
+
+async def test_an_event_is_kept_as_long_as_a_run_that_a_person_made_of_it(database: Database) -> None:
+    """And no longer; what its outlet made keeps its causes, without the run."""
+    scheduler = Scheduler(database)
+    await declare(database, "a", "out", dag("d", each("a"), TaskSpec("work", outlets=("out",))))
+    [event] = await event_ids(database, "a")
+    await work(database, scheduler)
+    assert await lanes.replay(database, "d", Choice(events=[event]), by=ANNA) is not None
+    await work(database, scheduler)
+    [(asset,)] = await rows(database, "select id from asset where name = 'a'")
+    assert await pruning.events(database, asset, 0, 0, 100) == (None, 0)
+    assert await pruning.runs(database, 0, 100) == 1
+    assert await pruning.events(database, asset, 0, 0, 100) == (None, 1)
+    assert await rows(database, "select run_id, rounds::text from cause") == [(None, '{"1": 1}')] * 2
     await healthy(database)
