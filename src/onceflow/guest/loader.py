@@ -10,7 +10,7 @@ import importlib
 import linecache
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import module_from_spec
@@ -27,7 +27,7 @@ from onceflow.sdk.dag import DAG
 
 @dataclass(frozen=True)
 class LoadedFile:
-    """A DAG file after its execution: its module, the DAGs it made, the assets at its top level."""
+    """A DAG file after its execution: its module, the DAGs it made, the assets at its top level, in collections too."""
 
     module: ModuleType
     dags: list[DAG]
@@ -98,8 +98,19 @@ def _load(full: Path, name: str, folder: Path, source: bytes | None) -> LoadedFi
         setattr(sys.modules[parent], child, module)
     values = list(vars(module).values())
     dags = _own(_once([*scope.registered[before:], *(v for v in values if isinstance(v, DAG))]), full, folder)
-    loaded = _files[name] = LoadedFile(module, dags, _once(v for v in values if isinstance(v, Asset)))
+    loaded = _files[name] = LoadedFile(module, dags, _once(_assets(values)))
     return loaded
+
+
+def _assets(values: Iterable[Any]) -> Iterator[Asset]:
+    """Those of the values that are assets, or collections of assets."""
+    for value in values:
+        if isinstance(value, Asset):
+            yield value
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            yield from (item for item in value if isinstance(item, Asset))
+        elif isinstance(value, dict):
+            yield from (item for item in value.values() if isinstance(item, Asset))
 
 
 def loaded_file(path: str, dag_folder: str | Path) -> LoadedFile:

@@ -76,10 +76,16 @@ class Folder:
             return None
 
     def users_of(self, paths: Collection[str]) -> set[str]:
-        """Files that import a module that one of these is: they may behave differently once it changes."""
-        names = {Path(p).parent.name if p.endswith("__init__.py") else Path(p).stem for p in paths}
-        readable = [other for other, stamp in self.seen.items() if not stamp.problem] if names else []
-        return {other for other in readable if names & _imported(self.read(other) or b"", without=Path(other).stem)}
+        """Files that import a module that one of these is, or one that does so: they may behave differently by now."""
+        readable = [other for other, stamp in self.seen.items() if not stamp.problem] if paths else []
+        imports = {other: _imported(self.read(other) or b"", without=Path(other).stem) for other in readable}
+        found: set[str] = set()
+        new = set(paths)
+        while new:
+            names = {_name(path) for path in new}
+            new = {other for other, words in imports.items() if other not in found and names & words}
+            found |= new
+        return found
 
 
 def _stamp(path: Path, before: Stamp | None, *, named_well: bool) -> Stamp | None:
@@ -95,6 +101,11 @@ def _stamp(path: Path, before: Stamp | None, *, named_well: bool) -> Stamp | Non
         return None
     except OSError as error:
         return _unreadable(error.strerror or str(error))
+
+
+def _name(path: str) -> str:
+    """What a file is imported by, without the packages around it."""
+    return Path(path).parent.name if path.endswith("__init__.py") else Path(path).stem
 
 
 def _imported(content: bytes, without: str) -> set[str]:
