@@ -35,7 +35,7 @@ from onceflow.model.dagspec import (
     WatcherSpec,
 )
 from onceflow.model.errors import DagError, NotFoundError
-from onceflow.store import dags, files
+from onceflow.store import dags, files, history
 from onceflow.store.database import Database
 from onceflow.store.files import KnownFile
 
@@ -400,3 +400,38 @@ async def _outcome(work: Any) -> Any:
         return await work
     except DagError as error:
         return error
+
+
+async def test_a_dag_whose_old_file_is_removed_first_misses_nothing(database: Database) -> None:
+    """A move is a removal and a registration, in any order, perhaps by two dag-processors: nothing lapses meanwhile."""
+    await declare(database, "a", "b", path="assets.py")
+    await declare(database, "a", "b", dag("d", each("a", "b")), path="old.py")
+    [before] = await record(database, "a")
+    await remove_file(database, "old.py")
+    between = await record(database, "a", "a")
+    await declare(database, "a", "b", dag("d", each("a", "b")), path="new.py")
+    [after] = await record(database, "a")
+    await Scheduler(database).settle()
+    while await history.find(database, 10):
+        for asset, consumer in await history.find(database, 10):
+            await history.catch_up(database, asset, consumer)
+    await Scheduler(database).settle()
+    told = {r.event_id: ("started", None) for r in (before, *between, after)}
+    assert await dispositions(database) == told
+    await healthy(database)
+
+
+async def test_what_was_removed_longer_ago_or_unscheduled_was_not_moved(database: Database) -> None:
+    await declare(database, "a", path="assets.py")
+    for name in ("late", "edited"):
+        await declare(database, "a", dag(name, each("a")), path=f"{name}.py")
+    await declare(database, dag("edited"), path="edited.py")
+    await remove_file(database, "edited.py")
+    await remove_file(database, "late.py")
+    async with database._acquire() as raw:
+        await raw.execute("update subscription set lapsed_at = lapsed_at - interval '61 s'")
+    await record(database, "a")
+    for name in ("late", "edited"):
+        await declare(database, "a", dag(name, each("a")), path=f"moved_{name}.py")
+    assert await history.find(database, 10) == []
+    assert await dispositions(database) == {}

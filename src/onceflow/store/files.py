@@ -24,6 +24,8 @@ from onceflow.store.watches import CONFLICT
 
 AUTHOR = {"kind": "author"}
 SETTING = {"kind": "setting", "name": "new_dags_paused"}
+MOVE_SECONDS = 60.0
+"""A DAG whose file is gone and that is found in another one so soon was moved: it misses no event."""
 RELEASED_BY_EDIT = ["inactive", "unscheduled"]
 
 
@@ -210,7 +212,7 @@ async def _register_dag(
             code=CONFLICT,
         )
     await _update_dag(tx, file, dag, source_hash, row, now)
-    await _subscribe(tx, row["id"], dag, assets)
+    await _subscribe(tx, row["id"], dag, assets, moves=row["file_id"] != file.id)
 
 
 async def _update_dag(
@@ -237,21 +239,27 @@ async def _update_dag(
         await tx.execute("deliveries/reopen", row["id"], RELEASED_BY_EDIT)
 
 
-async def _subscribe(tx: Connection, dag: int, spec: DagSpec, assets: dict[str, int]) -> None:
+async def _subscribe(tx: Connection, dag: int, spec: DagSpec, assets: dict[str, int], *, moves: bool) -> None:
+    """Make its subscriptions those that it asks for. `moves`: it was in another file, which may have been removed first."""
     wanted = (
         {assets[n] for n in assets_of(spec.schedule.condition)} if isinstance(spec.schedule, AssetSchedule) else set()
     )
     present = {r["asset_id"] for r in await tx.fetch("assets/subscriptions", dag)}
     if gone := sorted(present - wanted):
-        await tx.execute("assets/unsubscribe", dag, gone)
-    if new := sorted(wanted - present):
-        await tx.execute("assets/subscribe", dag, new, spec.catchup, spec.start_date)
+        await tx.execute("assets/unsubscribe", dag, gone, False)
+    new = wanted - present
+    lapsed = await tx.fetch("assets/lapsed", dag, sorted(new), MOVE_SECONDS) if moves and new else []
+    moved = {r["asset_id"] for r in lapsed}
+    if moved:  # it goes on where it was, and gets what came in between
+        await tx.execute("assets/subscribe", dag, sorted(moved), True, None)
+    if others := sorted(new - moved):
+        await tx.execute("assets/subscribe", dag, others, spec.catchup, spec.start_date)
 
 
 async def _remove_dag(tx: Connection, dag: int) -> None:
     present = [r["asset_id"] for r in await tx.fetch("assets/subscriptions", dag)]
     await tx.execute("dags/deactivate", dag)
-    await tx.execute("assets/unsubscribe", dag, sorted(present))
+    await tx.execute("assets/unsubscribe", dag, sorted(present), True)
 
 
 def _kind(dag: DagSpec) -> str:

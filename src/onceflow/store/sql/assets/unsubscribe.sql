@@ -1,9 +1,10 @@
--- What was replayed until now stays so: an interval that is catching up ends where it is.
+-- What was replayed until now stays so: an interval that is catching up ends where it is. $3: because the DAG is gone.
 with unsubscribed as (
   update asset a set subscribers = array_remove(a.subscribers, $1::bigint)
   where a.id = any ($2::bigint[]) and $1 = any (a.subscribers) returning a.id, a.seq
 ), closed as (
-  update subscription s set until_seq = u.seq + 1 from unsubscribed u
+  update subscription s set until_seq = u.seq + 1, lapsed_at = case when $3 then clock_timestamp() end from unsubscribed u
   where s.asset_id = u.id and s.dag_id = $1 and s.until_seq is null
 )
-update subscription s set catching_up = false where s.asset_id = any ($2::bigint[]) and s.dag_id = $1 and s.catching_up
+update subscription s set catching_up = false, lapsed_at = case when $3 then clock_timestamp() end
+where s.asset_id = any ($2::bigint[]) and s.dag_id = $1 and s.catching_up
