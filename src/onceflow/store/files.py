@@ -240,7 +240,7 @@ async def _update_dag(
 
 
 async def _subscribe(tx: Connection, dag: int, spec: DagSpec, assets: dict[str, int], *, moves: bool) -> None:
-    """Make its subscriptions those that it asks for. `moves`: it was in another file, which may have been removed first."""
+    """Make its subscriptions those that it asks for. `moves`: it was in another file, which may be gone already."""
     wanted = (
         {assets[n] for n in assets_of(spec.schedule.condition)} if isinstance(spec.schedule, AssetSchedule) else set()
     )
