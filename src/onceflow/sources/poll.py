@@ -40,6 +40,7 @@ from zoneinfo import ZoneInfo
 from onceflow.model.clock import boot_seconds, utcnow
 from onceflow.model.errors import DagError, SourceError
 from onceflow.sdk.trigger import UNSET, BaseEventTrigger, Checkpoint, TriggerEvent, Yieldable
+from onceflow.sources._ticks import ticks
 
 SCHEDULE = ("interval", "cron", "timezone", "immediate", "poll_timeout")
 WAKE_SHARE = 10  # a trigger that is woken by changes rests at least this many times what a poll took,
@@ -111,7 +112,7 @@ class PollTrigger(BaseEventTrigger):
 
     async def rest(self, seconds: float) -> None:
         """Wait between two polls; a subclass that can be told of changes returns early."""
-        await asyncio.sleep(seconds)
+        await ticks().sleep(seconds)
 
     def delay(self) -> float:
         """Seconds until the next poll by `interval`."""
@@ -141,12 +142,12 @@ class PollTrigger(BaseEventTrigger):
                 await self._until_next()
 
     async def _timed_poll(self) -> Any:
-        limit = asyncio.timeout(self.poll_timeout)
+        limit: asyncio.Timeout | None = None
         try:
-            async with limit:
+            async with ticks().limit(self.poll_timeout) as limit:
                 return await self.poll(self.cursor)
         except TimeoutError:
-            if not limit.expired():
+            if limit is None or not limit.expired():
                 raise
             raise SourceError(f"the poll took longer than {self.poll_timeout:g} s", where=type(self).__name__) from None
 
