@@ -35,7 +35,7 @@ from onceflow.store.waiting import happens_within
 
 MISCONFIGURED, LEASE_LOST, UNUSABLE = 2, 4, 5
 CONNECTIONS = 3
-TURN_SECONDS = 0.05
+TURN_SECONDS = 0.15
 READY_SECONDS = 0.05
 OWNERS = frozenset({"triggerer", "worker"})
 """Roles that own something outside the database, so that they must end when their lease ran out by their own clock."""
