@@ -10,6 +10,7 @@ from onceflow.model.dagspec import IntervalSchedule
 from onceflow.scheduler.create_timed_runs import CreateContinuousRuns, CreateTimedRuns
 from onceflow.scheduler.turn import Turn
 from onceflow.store.database import Database
+from onceflow.store.runs import create_manual
 from onceflow.store.versions import Versions
 
 
@@ -73,3 +74,16 @@ def test_nothing_behind_a_full_batch_begins_again() -> None:
     turn.over([1, 2])
     assert not turn.over([])
     assert turn.after == 0
+
+
+async def test_a_run_of_an_unreadable_version_keeps_no_other_from_starting(database: Database) -> None:
+    """Nor does a scheduler that cannot start it try without a pause."""
+    await declare(database, dag("bad"), dag("good"), path="f.py")
+    await rows(database, "update dag_version set spec = '{}' where dag_id = (select id from dag where dag_id = 'bad')")
+    for name in ("bad", "good"):
+        await create_manual(database, name, by={})
+    start = Scheduler(database).start
+    assert await start.run_once()
+    assert not await start.run_once()
+    found = await rows(database, "select d.dag_id, r.state::text from run r join dag d on d.id = r.dag_id order by 1")
+    assert found == [("bad", "queued"), ("good", "running")]
