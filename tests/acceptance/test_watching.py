@@ -245,7 +245,7 @@ def edited(name: str, one: Path, two: Path) -> str:
 
 
 async def test_an_edit_of_arguments_restarts_only_that_watcher(system: System, tmp_path: Path) -> None:
-    """airflow #64625, #52693: and keeps the cursor if its author says so; the trigger's class is not touched."""
+    """airflow #64625: and keeps the cursor if its author says so; the trigger's class is not touched."""
     one, moved, two = tmp_path / "one", tmp_path / "moved", tmp_path / "two"
     await system.sound("edited.py", edited("edited", one, two))
     for path in (one, two):
@@ -281,8 +281,9 @@ async def test_a_changed_helper_module_reaches_the_triggers(system: System, tmp_
         return (await system.events("helped.every"))[-1]["extra"]["said"] == "said again"
 
     await eventually(said_again, every=0.2, timeout=30, why="the new wording")
-    events = await system.events("helped.every")
-    assert len(events) == len(path.read_text().splitlines())
+    lines = path.read_text().splitlines()
+    events = await told(system, "helped.every", len(lines))
+    assert len(events) == len(lines)
     assert {e["witnesses"] for e in events} == {1}
 
 
@@ -331,3 +332,67 @@ async def test_health_is_told_and_checked(system: System, tmp_path: Path) -> Non
     listed = await system.cli("watchers", "--check")
     assert (listed.returncode, "no route" in listed.stdout) == (1, True)
     assert {p["ready"] for p in await system.processes("triggerer")} == {True}
+
+
+async def test_a_canary_measures_the_delay_and_starts_nothing(system: System, tmp_path: Path) -> None:
+    """mitodl/ol-infrastructure PR#5603: how far behind the whole is can be seen before anybody misses a run."""
+    path = tmp_path / "queue"
+    text = one_queue("mine", path, count=1).replace("keyed=False))]", "keyed=False), canary=0.2)]")
+    await system.sound("mine.py", text)
+
+    async def measured() -> Row:
+        [row] = await system.watchers("mine.every")
+        assert row["canary"] is not None and row["canary"]["delay"] is not None, row["canary"]
+        return row
+
+    first = await eventually(measured, every=0.05, why="a canary is judged")
+    message(path, region=1)
+    await system.finished("mine", 1)
+
+    async def another() -> bool:
+        [row] = await system.watchers("mine.every")
+        return row["canary"]["made_at"] > first["canary"]["made_at"] and row["canary"]["to_judge"] is not None
+
+    await eventually(another, every=0.02, why="another one is judged")
+    parts = first["canary"]
+    assert all(parts[name] >= 0 for name in ("to_notice", "to_store", "to_judge"))
+    assert parts["delay"] == pytest.approx(parts["to_notice"] + parts["to_store"] + parts["to_judge"], abs=0.05)
+    assert (len(await system.events("mine.every")), len(await system.runs("mine"))) == (1, 1)
+    await watcher(system, "mine.every", health="healthy", cursor=1)
+    await system.verify()
+
+
+async def test_arguments_arrive_as_they_were_given(system: System) -> None:
+    """airflow #52693: tuples, mappings, None and times, through the database and the guest."""
+    await system.sound(
+        "given.py",
+        """
+        import asyncio
+        from datetime import datetime, timedelta, timezone
+        from onceflow import DAG, Asset, AssetWatcher, BaseEventTrigger, TriggerEvent
+
+        class Given(BaseEventTrigger):
+            has_cursor = has_key = True
+
+            def __init__(self, **given):
+                super().__init__()
+                self.given = given
+
+            def serialize(self):
+                return "given.Given", self.given
+
+            async def run(self):
+                yield TriggerEvent({"given": repr(sorted(self.given.items()))}, key="given")
+                await asyncio.Event().wait()
+
+        GIVEN = {
+            "pair": (1, "two"), "nothing": None, "nested": {"a": [1, (2, 3)]}, "pause": timedelta(seconds=1.5),
+            "at": datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc),
+        }
+        said = {"given": repr(sorted(GIVEN.items()))}
+        given = Asset("given", extra=said, watchers=[AssetWatcher("w", Given(**GIVEN))])
+        """,
+    )
+    [event] = await told(system, "given", 1)
+    [row] = await system.sql("select extra ->> 'given' as given from asset where name = 'given'")
+    assert event["extra"]["given"] == row["given"]

@@ -49,6 +49,7 @@ WATCHER_COLUMNS = (
     Column("CURSOR", lambda row: _cursor(row["cursor"])[:40]),
     Column("LAST SEEN (UTC)", when("last_observation")),
     Column("LAG (S)", "lag"),
+    Column("CANARY (S)", lambda row: (row["canary"] or {}).get("delay")),
     Column("UNMATCHED", "unmatched"),
     Column("STRIKES", "strikes"),
     Column("NEXT TRY", when("next_try_at")),

@@ -36,6 +36,7 @@ class WatcherSpec:
     match: list[Any] | None = None  # which changes are the asset's, as in model/event_filter; None = all
     keep_cursor: bool = False
     silent_after: float | None = None  # seconds without an observation; None = it promises none
+    canary: float | None = None  # seconds from one synthetic change to the next; None = none
     max_events_per_minute: int | None = None  # before it is a storm; 0 = any number, None = as the setting says
 
 

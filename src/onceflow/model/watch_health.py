@@ -8,6 +8,7 @@ failing        red         it failed, was started again, and has not made up for
 backing off    red         it failed and is not tried again yet
 storm          red         it told more in a minute than it may, and is stopped until a person releases it
 silent         red         no observation for longer than it promises
+late           red         its canary was stored a while ago, and no scheduler has judged it
 unowned        red         nobody has run it for longer than the limit: no triggerer is ready
 removed        removed     no DAG file declares it any more
 """
@@ -17,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+LATE_SECONDS = 15.0
+"""How long a canary may wait for the schedulers."""
 UNOWNED_SECONDS = 15.0
 """How long a watcher may be declared or given up without being run; a takeover takes less."""
 
@@ -32,6 +35,7 @@ class Seen:
     quiet:        seconds since it last looked, or was claimed
     unowned_for:  seconds for which nobody has run it, if nobody does
     silent_after: seconds that it may be quiet; None: it promises nothing
+    canary_waits: seconds for which its canary, stored, has not been judged; None: it is, or there is none
     storm:        what it told in the minute that tripped its breaker, and what it may
     """
 
@@ -45,6 +49,7 @@ class Seen:
     silent_after: float | None
     error: str = ""
     storm: Mapping[str, int] | None = None
+    canary_waits: float | None = None
 
 
 @dataclass(frozen=True)
@@ -62,8 +67,15 @@ def judge(seen: Seen) -> Health:
         return _unowned(seen)
     if seen.strikes:
         return Health("failing", "red", f"failed {_times(seen.strikes)}, and runs again: {seen.error}")
+    return _running(seen)
+
+
+def _running(seen: Seen) -> Health:
+    """Of one that is run, and has not failed."""
     if seen.silent_after is not None and seen.quiet > seen.silent_after:
         return Health("silent", "red", f"no observation for {seen.quiet:.0f} s, {seen.silent_after:.0f} s are allowed")
+    if seen.canary_waits is not None and seen.canary_waits > LATE_SECONDS:
+        return Health("late", "red", f"its canary waits for a scheduler for {seen.canary_waits:.0f} s: is one ready?")
     if seen.observed:
         return Health("watching", "healthy")
     if seen.silent_after is not None:

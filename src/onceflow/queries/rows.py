@@ -22,6 +22,7 @@ JSON_COLUMNS = frozenset(
         "assets",
         "by",
         "by_disposition",
+        "canary",
         "conf",
         "created_by",
         "cursor",

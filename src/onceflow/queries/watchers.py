@@ -8,7 +8,7 @@ from onceflow.model.watch_health import Seen, judge
 from onceflow.queries.rows import Row, Rows, stream
 from onceflow.store.database import Database
 
-JUDGED = ("held", "waiting", "observed", "quiet", "unowned_for")
+JUDGED = ("held", "waiting", "observed", "quiet", "unowned_for", "canary_waits")
 
 
 async def stream_watchers(
@@ -17,7 +17,8 @@ async def stream_watchers(
     """Watchers by asset and name, one row each, however many assets it feeds; `asset` and `watcher` name the first.
 
     `lag`: seconds since the last observation, or since the claim if there is none yet. `state`, `health` and `reason`
-    are explained in `model/watch_health.py`. `watched_by`: in mode all, every triggerer that runs it.
+    are explained in `model/watch_health.py`. `canary`: the last synthetic change, with its `delay` in seconds from end
+    to end and the parts of it. `watched_by`: in mode all, every triggerer that runs it.
     """
     async with aclosing(stream(database, "watchers/list", asset, active, limit)) as rows:
         async for row in rows:

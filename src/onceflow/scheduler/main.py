@@ -9,6 +9,7 @@ from onceflow.runtime.service import Background, Service
 from onceflow.scheduler.advance_runs import AdvanceRuns
 from onceflow.scheduler.create_asset_runs import CreateAssetRuns
 from onceflow.scheduler.create_timed_runs import CreateContinuousRuns, CreateTimedRuns
+from onceflow.scheduler.judge_canaries import JudgeCanaries
 from onceflow.scheduler.prune import Prune
 from onceflow.scheduler.release_slowly import ReleaseSlowly
 from onceflow.scheduler.replay_history import ReplayHistory
@@ -26,6 +27,7 @@ async def build(role: Role) -> Sequence[Service | Background]:
         ReplayHistory(role),
         ReleaseSlowly(role),
         CreateAssetRuns(role, versions),
+        JudgeCanaries(role),
         StartRuns(role, versions),
         AdvanceRuns(role, versions),
         Rescue(role),

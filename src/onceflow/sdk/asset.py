@@ -64,6 +64,8 @@ class AssetWatcher:
                   begins anew.
     silent_after: after how long without an observation the watcher counts as silent. By default what the trigger itself
                   promises: a polling one looks once per interval.
+    canary:       how often a synthetic change measures the delay from the source to the moment at which a run would be
+                  made. It is no event and starts nothing.
     max_events_per_minute: a watcher that tells more is stopped where it is, until a person releases it. 0: any number.
                   By default as the setting of this name says.
     """
@@ -78,6 +80,7 @@ class AssetWatcher:
         match: MatchArg | None = None,
         keep_cursor: bool = False,
         silent_after: float | timedelta | None = None,
+        canary: float | timedelta | None = None,
         max_events_per_minute: int | None = None,
     ) -> None:
         self.where = here()
@@ -93,6 +96,7 @@ class AssetWatcher:
             "max_events_per_minute", LIMIT, max_events_per_minute, owner=f"watcher {name!r}", where=self.where
         )
         self.silent_after = _seconds(silent_after, f"silent_after of watcher {name!r}", self.where)
+        self.canary = _seconds(canary, f"canary of watcher {name!r}", self.where)
 
     def _check(self) -> None:
         if not isinstance(self.name, str) or not self.name:

@@ -206,6 +206,7 @@ class Compiler:
             match=watcher.match,
             keep_cursor=watcher.keep_cursor,
             silent_after=watcher.silent_after or trigger.silent_after,
+            canary=watcher.canary,
             max_events_per_minute=watcher.max_events_per_minute,
         )
 

@@ -16,7 +16,7 @@ from onceflow.store import statements
 from onceflow.store.database import Database, server_settings, set_all
 from onceflow.store.waiting import happens_within
 
-TOPICS = ("delivery", "run", "finish", "task", "watcher", "dag")
+TOPICS = ("delivery", "run", "finish", "task", "watcher", "dag", "canary")
 PREFIX = "onceflow_"
 SPACING = 0.005
 

@@ -57,6 +57,7 @@ class Routes:
 class OwnedWatcher:
     """A watcher just claimed. `cursor`: JSON text as last committed, or None. `silent_after`: seconds, or None.
 
+    `canary`: seconds from one synthetic change to the next, or None.
     `max_events_per_minute`: what it may tell before it is a storm; 0: any number, None: as the setting says.
     """
 
@@ -72,6 +73,7 @@ class OwnedWatcher:
     strikes: int
     silent_after: float | None
     max_events_per_minute: int | None
+    canary: float | None
     routes: Routes
 
 
@@ -145,6 +147,20 @@ async def observed(database: Database, owner: UUID, seen: Sequence[tuple[int, in
     for start in range(0, len(seen), AT_ONCE):
         ids, terms = zip(*seen[start : start + AT_ONCE], strict=True)
         await database.execute("watchers/observed", owner, list(ids), list(terms))
+
+
+async def store_canary(
+    database: Database, owner: UUID, watcher: int, term: int, *, made_ago: float, noticed_ago: float
+) -> None:
+    """Store a synthetic change of a watcher that this process still runs."""
+    await database.execute("watchers/canary_if_owner", owner, watcher, term, made_ago, noticed_ago)
+
+
+async def judge_canaries(database: Database) -> tuple[int, bool]:
+    """Judge the synthetic changes that wait for nothing; how many there were, and whether others wait."""
+    row = await database.fetchrow("watchers/judge_canaries")
+    assert row is not None
+    return row["judged"], row["open"]
 
 
 async def release(database: Database, owner: UUID, held: Sequence[tuple[int, int]]) -> None:

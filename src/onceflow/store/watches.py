@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from onceflow.model.dagspec import AssetSpec, FileSpec, WatcherSpec
 from onceflow.model.errors import DagError
@@ -143,7 +144,7 @@ async def _declare_watchers(tx: Connection, watches: Sequence[Watch]) -> None:
     await tx.execute(
         "watchers/keep_cursors", [w.asset for w in kept], [w.spec.name for w in kept], [w.definition for w in kept]
     )
-    silences = _silences(watches)
+    silences, canaries = _least(watches, "silent_after"), _least(watches, "canary")
     limits = _limits(watches)
     await tx.execute(
         "watchers/declare",
@@ -152,15 +153,17 @@ async def _declare_watchers(tx: Connection, watches: Sequence[Watch]) -> None:
         codes,
         [silences.get(d) for d in definitions],
         [limits.get(d) for d in definitions],
+        [canaries.get(d) for d in definitions],
     )
 
 
-def _silences(watches: Sequence[Watch]) -> dict[str, float]:
-    """By definition the shortest silence that is declared."""
+def _least(watches: Sequence[Watch], what: Literal["silent_after", "canary"]) -> dict[str, float]:
+    """By definition the shortest time that is declared."""
     found: dict[str, float] = {}
     for watch in watches:
-        if watch.spec.silent_after is not None:
-            found[watch.definition] = min(found.get(watch.definition, watch.spec.silent_after), watch.spec.silent_after)
+        seconds: float | None = getattr(watch.spec, what)
+        if seconds is not None:
+            found[watch.definition] = min(found.get(watch.definition, seconds), seconds)
     return found
 
 

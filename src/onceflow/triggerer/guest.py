@@ -30,6 +30,7 @@ from onceflow.model.message import MessageId
 from onceflow.model.serialize import decode, dumps
 from onceflow.model.text import message_of, shortened, storable
 from onceflow.sdk.trigger import UNSET, BaseEventTrigger, Checkpoint, TriggerEvent
+from onceflow.triggerer.canaries import Canaries
 
 if TYPE_CHECKING:
     from onceflow.guest.keys import KeyOf
@@ -97,6 +98,7 @@ class Guest:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._acks: dict[int, asyncio.Future[None]] = {}
         self._observed: set[int] = set()
+        self._canaries = Canaries()
 
     async def run(self) -> None:
         """Obey the host until it closes the socket."""
@@ -118,6 +120,7 @@ class Guest:
                 running_watcher.reset(token)
             case "stop":
                 self._acks.pop(watcher, None)
+                self._canaries.remove(watcher)
                 if task := self._tasks.pop(watcher, None):
                     task.cancel()
             case "ack":
@@ -138,6 +141,7 @@ class Guest:
             trigger = await self._make_trigger(order)
             keyed = await self._find_keys(order)
             self._send({"started": watcher, "term": term})
+            self._canaries.add(watcher, term, order["canary"])
             number = 0
             async for event in trigger.run():
                 number += 1
@@ -150,6 +154,7 @@ class Guest:
             if self._is_current(watcher):
                 self._tasks.pop(watcher, None)
                 self._acks.pop(watcher, None)
+                self._canaries.remove(watcher)
             if trigger is not None:
                 await _clean_up(trigger)
 
@@ -161,7 +166,7 @@ class Guest:
                 f"{order['classpath']} is no BaseEventTrigger", remedy="only event triggers may watch assets"
             )
         trigger.cursor = decode(order["cursor"])
-        trigger._report = lambda: self._observed.add(order["watcher"])
+        trigger._report = lambda: self._look(order["watcher"])
         return trigger
 
     async def _find_keys(self, order: dict[str, Any]) -> list[Keyed]:
@@ -183,10 +188,17 @@ class Guest:
         """Hand what was yielded to the host; returns once it is committed."""
         if not self._is_current(watcher):
             raise asyncio.CancelledError  # told to stop, it went on; perhaps it has a successor here
+        self._look(watcher)
         ack = self._acks[watcher] = asyncio.get_running_loop().create_future()
         self._send(yielded | {"batch": watcher, "term": term})
         await self._writer.drain()
         await ack
+
+    def _look(self, watcher: int) -> None:
+        """The watcher's source was looked at."""
+        self._observed.add(watcher)
+        if noticed := self._canaries.noticed(watcher):
+            self._send(noticed)
 
     def _is_current(self, watcher: int) -> bool:
         """Whether the running task is the trigger's last start, not told to stop."""
@@ -196,6 +208,7 @@ class Guest:
         while True:
             observed, self._observed = self._observed, set()
             self._send({"alive": sorted(observed)})
+            self._canaries.make()
             await asyncio.sleep(ALIVE_SECONDS)
 
     def _send(self, message: dict[str, Any]) -> None:

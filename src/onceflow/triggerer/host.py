@@ -146,6 +146,7 @@ class Host:
             kwargs=watcher.kwargs,
             file=watcher.file,
             code=watcher.code,
+            canary=watcher.canary,
             keys=[
                 {"asset_id": r.asset_id, "asset": r.asset, "name": r.name, "file": r.key_file, "match": r.match}
                 for r in feeds.routes
@@ -164,7 +165,7 @@ class Host:
                 if watch := guest.watches.get(watcher):
                     watch.observed = True
             return
-        kind = next(k for k in ("batch", "started", "ended", "failed") if k in message)
+        kind = next(k for k in ("batch", "canary", "started", "ended", "failed") if k in message)
         watch = guest.watches.get(message[kind])
         if watch is None or watch.watcher.term != message["term"]:
             return  # it was dropped meanwhile
@@ -173,6 +174,8 @@ class Host:
         elif kind == "batch":
             watch.delivering = True
             self._spawn(self._deliver(watch, Batch.read(message)))
+        elif kind == "canary":
+            self._spawn(self._store_canary(watch, message["made_at"], message["noticed_at"]))
         elif kind == "failed":
             self._spawn(self._give_up(watch, message["error"]))
         else:
@@ -206,6 +209,26 @@ class Host:
             watch.guest.process.send(op="ack", watcher=watch.watcher.id, n=batch.number)
         else:
             self._start_again(watch)
+
+    async def _store_canary(self, watch: Watch, made_at: float, noticed_at: float) -> None:
+        """It takes the way of a batch; if the database is away there will be another one."""
+        try:
+            async with self._writes:
+                now = boot_seconds()
+                await watchers.store_canary(
+                    self._role.database,
+                    self._role.id,
+                    watch.watcher.id,
+                    watch.watcher.term,
+                    made_ago=now - made_at,
+                    noticed_ago=now - noticed_at,
+                )
+        except Exception as error:
+            if not is_transient(error):
+                raise
+            log.warning("canary not stored", watcher=watch.feeds.label, error=str(error))
+            return
+        self._role.wakeups.notify("canary")
 
     async def _lose(self, watch: Watch) -> None:
         """The watcher has another owner or another definition by now."""

@@ -206,6 +206,7 @@ create table watcher (
   active boolean not null default false,
   active_since timestamptz not null default clock_timestamp(),
   silent_after double precision check (silent_after > 0),
+  canary double precision check (canary > 0),
   max_events_per_minute int check (max_events_per_minute >= 0),
   storm json,
   storm_at timestamptz,
@@ -240,6 +241,7 @@ comment on column watcher.active_since is 'since when it is declared, or, if it 
 comment on column watcher.silent_after is 'seconds without an observation after which it counts as silent; null: it promises none';
 comment on column watcher.max_events_per_minute is 'how many it may tell in a minute before it is a storm; 0 = any number, null = as the setting says';
 comment on column watcher.storm is 'what tripped its breaker: it is not run, with its cursor where it was, until a person releases it';
+comment on column watcher.canary is 'seconds from one synthetic change to the next; null: none';
 comment on column watcher.unmatched is 'changes that matched none of its assets: acknowledged, and no events';
 create index watcher_owner on watcher (owner) where owner is not null;
 create index watcher_free on watcher (next_try_at) where active and mode = 'single' and owner is null;
@@ -262,6 +264,18 @@ create table watching (
 ) with (fillfactor = 70);
 comment on table watching is 'which triggerers run a watcher of mode all; the row of a dead one goes';
 create index watching_owner on watching (owner);
+
+create table canary (
+  watcher_id bigint primary key references watcher on delete cascade,
+  made_at timestamptz not null,
+  noticed_at timestamptz not null,
+  stored_at timestamptz not null default clock_timestamp(),
+  judged_at timestamptz,
+  delay double precision
+) with (fillfactor = 70);
+comment on table canary is 'a watcher''s last synthetic change: made, noticed by its trigger''s next look, stored, and seen by a scheduler that had judged all that its assets were told before. It is no event: nothing is delivered, nothing runs';
+comment on column canary.delay is 'seconds that the last one that was judged took from end to end';
+create index canary_open on canary (watcher_id) where judged_at is null;
 
 create table watch (
   asset_id bigint not null references asset,

@@ -21,5 +21,6 @@ select
   exists (select 1 from task where state = 'running' and lease_until <= (select case when $1 then clock_timestamp() else '-infinity' end))
     or $1 and exists (select 1 from process where state = 'running' and lease_until < (select clock_timestamp())) as rescue,
   exists (select 1 from subscription where catching_up) as catch_up,
+  exists (select 1 from canary where judged_at is null) as canary,
   exists (select 1 from dag where active and not paused and release_at <= (select clock_timestamp())) as release,
   exists (select 1 from run where state = 'running' and deadline_at <= (select clock_timestamp())) as expire

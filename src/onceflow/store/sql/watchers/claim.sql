@@ -22,4 +22,4 @@ with recursive owners as (
 update watcher w set owner = $1, term = w.term + 1, batch = 0, claimed_at = clock_timestamp(), claimed_generation = w.generation
 where w.id = any (array(select id from free union all select id from abandoned))
   and (w.owner is null or w.owner = any (array(select owner from gone)))
-returning w.id, w.mode, w.term, w.generation, w.classpath, w.kwargs, w.file, w.code, w.cursor, w.strikes, w.silent_after, w.max_events_per_minute
+returning w.id, w.mode, w.term, w.generation, w.classpath, w.kwargs, w.file, w.code, w.cursor, w.strikes, w.silent_after, w.max_events_per_minute, w.canary

@@ -12,5 +12,5 @@ with joined as (
   where not g.running
   returning g.watcher_id, g.term, g.generation, g.strikes
 )
-select w.id, w.mode, j.term, j.generation, w.classpath, w.kwargs, w.file, w.code, null::json as cursor, j.strikes, w.silent_after, w.max_events_per_minute
+select w.id, w.mode, j.term, j.generation, w.classpath, w.kwargs, w.file, w.code, null::json as cursor, j.strikes, w.silent_after, w.max_events_per_minute, w.canary
 from joined j join watcher w on w.id = j.watcher_id

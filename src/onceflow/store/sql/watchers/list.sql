@@ -26,7 +26,7 @@ with listed as (
     and ($2::boolean is null or w.active = $2)
 )
 select l.id, f.asset, f.watcher, coalesce(f.assets, '[]') as assets, l.mode, l.owner, l.term, l.cursor, l.seen_at as last_observation,
-       l.told_at as last_event_at, l.unmatched, l.last_unmatched_at, l.silent_after, l.storm, l.storm_at, coalesce(l.last_error, l.shared_error) as last_error,
+       l.told_at as last_event_at, l.unmatched, l.last_unmatched_at, l.silent_after, l.canary as canary_every, y.canary, y.canary_waits, l.storm, l.storm_at, coalesce(l.last_error, l.shared_error) as last_error,
        coalesce(l.last_error_at, l.shared_error_at) as last_error_at, case when l.next_try_at < 'infinity' then l.next_try_at end as next_try_at, greatest(l.strikes, l.shared_strikes) as strikes,
        l.active, l.active_since, l.classpath, l.begun_at as claimed_at, l.owner_host, l.owner_pid,
        coalesce(l.watched_by, '[]') as watched_by,
@@ -48,4 +48,11 @@ left join lateral (
          json_agg(json_build_object('asset', a.name, 'watcher', x.name, 'match', x.match) order by a.name, x.name) as assets
   from watch x join asset a on a.id = x.asset_id where x.watcher_id = l.id and x.active >= l.active
 ) f on true
+left join lateral (
+  select json_build_object('delay', c.delay, 'made_at', c.made_at, 'to_notice', extract(epoch from c.noticed_at - c.made_at)::double precision,
+           'to_store', extract(epoch from c.stored_at - c.noticed_at)::double precision,
+           'to_judge', extract(epoch from c.judged_at - c.stored_at)::double precision) as canary,
+         case when c.judged_at is null then extract(epoch from clock_timestamp() - c.stored_at)::double precision end as canary_waits
+  from canary c where c.watcher_id = l.id and l.canary is not null
+) y on true
 order by f.asset, f.watcher, l.id limit $3
