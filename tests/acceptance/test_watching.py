@@ -154,6 +154,7 @@ async def test_many_assets_on_one_queue_have_one_poller(system: System, tmp_path
     counts = [len(await system.events(f"regions.{n}")) for n in range(ASSETS)]
     assert counts == [3 if n == 3 else 1 for n in range(ASSETS)]
     assert connections(path) == 1
+    row = await watcher(system, "regions.every", cursor=ASSETS + 2)
 
     second = one_queue("second", path, count=2)  # joins without a restart, and gets what comes from then on
     await system.sound("second.py", second)
