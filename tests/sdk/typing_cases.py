@@ -56,6 +56,10 @@ Asset("x", key=7)  # refused
 Asset("x", retention=timedelta(days=7), protection="forever")
 Asset("x", protection="for ever")  # refused
 AssetWatcher("w", Rows(), key=["a", "b"])
+AssetWatcher("w", Rows(), mode="all", match={"region": ["eu", "uk"], "paid": True}, canary=timedelta(minutes=1))
+AssetWatcher("w", Rows(), match=Filter("total", ">", 10), keep_cursor=True, silent_after=60)
+AssetWatcher("w", Rows(), mode="each")  # refused
+AssetWatcher("w", Rows(), match="region")  # refused
 TriggerEvent({}, message_id=MessageId("kafka://prod/orders/3", 42, epoch=1))
 TriggerEvent({}, message_id="42")  # refused
 headers: dict[str, str] = once("charge").headers

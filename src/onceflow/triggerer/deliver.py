@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from onceflow.model.change import Change
-from onceflow.model.errors import FencedError, InputError, StaleError
+from onceflow.model.errors import FencedError, InputError, NotFoundError, StaleError
 from onceflow.model.event_filter import judge_payload
 from onceflow.model.key import Key
 from onceflow.model.message import MessageId
@@ -78,8 +78,10 @@ async def deliver(role: Role, watcher: OwnedWatcher, start: UUID, batch: Batch, 
                 batch=number,
                 unmatched=routed.unmatched,
             )
-        except StaleError:
-            feeds = await _read_routes(role, watcher, feeds)
+        except (StaleError, NotFoundError) as error:  # an asset that it fed may be gone, too
+            before, feeds = feeds, await _read_routes(role, watcher, feeds)
+            if isinstance(error, NotFoundError) and feeds.number == before.number:
+                raise
             continue
         except Exception as error:
             if not is_transient(error) or role.stop.is_set():
