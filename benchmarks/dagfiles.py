@@ -97,6 +97,21 @@ with DAG("consumer", schedule=AssetAny(*assets), max_active_runs=64):
     work()
 """
 
+QUIET = """
+from onceflow import Asset, AssetWatcher
+from onceflow.sources.poll import PollTrigger  # of a dag file
+
+
+class Quiet(PollTrigger):
+    interval = 60
+
+    async def poll(self, cursor):
+        return [], cursor
+
+
+assets = [Asset(f"source_{{n}}", watchers=[AssetWatcher("poll", Quiet(number=n))]) for n in range({watchers})]
+"""
+
 READING = """
 from onceflow import AssetWatcher, TriggerEvent
 from onceflow.sources.poll import PollTrigger
@@ -159,6 +174,11 @@ def polling(home: Path, assets: int, interval: float, trigger: str = "Modified")
     called watchers.py.
     """
     return head(home) + POLLING.format(folder=str(home / "watched"), assets=assets, interval=interval, trigger=trigger)
+
+
+def quiet(watchers: int) -> str:
+    """So many assets, each with a polling watcher that never finds anything; the file has to be called quiet.py."""
+    return QUIET.format(watchers=watchers)
 
 
 def reading(home: Path, source: Path, interval: float) -> str:

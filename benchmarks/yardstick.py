@@ -56,6 +56,7 @@ LIMITS = {
     "burst.runs": Limit(300, more=True),
     "chain.per task": Limit(15),
     "parallel.tasks": Limit(300, more=True),
+    "many_watchers.memory of each": Limit(10),
     "consume.50,000 pending events in one run": Limit(1),
     "consume.scheduler's memory for it": Limit(50),
     "imports.import onceflow": Limit(80),

@@ -27,6 +27,7 @@ NAMES = (
     "statements",
     "files",
     "watchers",
+    "many_watchers",
     "takeover",
     "verify",
     "promise",

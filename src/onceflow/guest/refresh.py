@@ -12,6 +12,7 @@ from onceflow.guest.loader import load_class, loading
 
 _stamps: dict[str, tuple[str, int, int]] = {}
 _codes: dict[str, str] = {}
+_classes: dict[tuple[str, str], type[Any]] = {}
 
 
 def load_current(classpath: str, file: str, folder: str, code: str) -> type[Any]:
@@ -21,19 +22,26 @@ def load_current(classpath: str, file: str, folder: str, code: str) -> type[Any]
     """
     folder = str(Path(folder).absolute())
     with loading:
-        if file:
-            _forget_changed(folder, classpath, code)
-        found = load_class(classpath, file, folder)
+        if file and not _is_current(classpath, code):
+            _forget(folder)
+        elif (known := _classes.get((classpath, code))) is not None:
+            return known
+        found = _classes[classpath, code] = load_class(classpath, file, folder)
+        _codes[classpath] = code
         _remember(folder)
         return found
 
 
-def _forget_changed(folder: str, classpath: str, code: str) -> None:
-    known = _codes.setdefault(classpath, code)
-    if known == code and all(_stamp(path) == (path, *stamp) for path, *stamp in _stamps.values()):
-        return
-    _codes[classpath] = code
+def _is_current(classpath: str, code: str) -> bool:
+    """Whether nothing that was imported has changed: no file, and not what the class is known by."""
+    unchanged = all(_stamp(path) == (path, *stamp) for path, *stamp in _stamps.values())
+    return unchanged and _codes.get(classpath, code) == code
+
+
+def _forget(folder: str) -> None:
+    """Let the folder's modules be imported anew."""
     _stamps.clear()
+    _classes.clear()
     for name in [n for n in sys.modules if _file_of(n, folder)]:
         del sys.modules[name]
     importlib.invalidate_caches()

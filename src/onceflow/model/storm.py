@@ -7,7 +7,7 @@ from dataclasses import dataclass
 MINUTE = 60.0
 
 
-@dataclass
+@dataclass(slots=True)
 class Rate:
     """Counts in minutes that begin with what comes first. `limit` 0: any number."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from sys import intern
 from typing import Any, Literal
 from uuid import UUID
 
@@ -22,7 +23,7 @@ AT_ONCE = 1000
 """Watchers whose observations are noted in one statement, so that it holds its rows for milliseconds."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Route:
     """An asset that a watcher feeds; `name` is the watcher's name there, `match` says with which changes, None: all.
 
@@ -38,7 +39,7 @@ class Route:
     key_file: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Routes:
     """All assets that a watcher feeds. `number` says which these are: it is another one when they have changed."""
 
@@ -53,7 +54,7 @@ class Routes:
         return "".join(names) + more or "a watcher of nothing"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class OwnedWatcher:
     """A watcher just claimed. `cursor`: JSON text as last committed, or None. `silent_after`: seconds, or None.
 
@@ -184,7 +185,13 @@ async def _with_routes(database: Database, rows: Sequence[Any]) -> list[OwnedWat
     if not rows:
         return []
     known = await routes(database, [r["id"] for r in rows])
-    return [OwnedWatcher(**dict(r) | {"kwargs": json.loads(r["kwargs"]), "routes": known[r["id"]]}) for r in rows]
+    return [_owned(r, known[r["id"]]) for r in rows]
+
+
+def _owned(row: Any, feeds: Routes) -> OwnedWatcher:
+    """There may be thousands, most of them of a few classes: those texts are kept once."""
+    once = {name: intern(row[name]) for name in ("mode", "classpath", "file", "code")}
+    return OwnedWatcher(**dict(row) | once | {"kwargs": json.loads(row["kwargs"]), "routes": feeds})
 
 
 async def trip(database: Database, owner: UUID, watcher: int, term: int, storm: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Coroutine, Generator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from onceflow.guest import channel, lifeline
@@ -56,6 +57,8 @@ class Keyed:
 
 class Marked(Coroutine[Any, Any, Any]):
     """A coroutine that leaves its watcher's mark while it runs, so that the host can name who blocks the loop."""
+
+    __slots__ = ("_bytes", "_coroutine", "_mark")
 
     def __init__(self, coroutine: Coroutine[Any, Any, Any], mark: mmap.mmap, watcher: int) -> None:
         self._coroutine = coroutine
@@ -135,13 +138,14 @@ class Guest:
 
     async def _drive(self, order: dict[str, Any]) -> None:
         """Run one trigger to its end and tell the host how it ended."""
-        watcher, term = order["watcher"], order["term"]
+        watcher, term, canary = order["watcher"], order["term"], order["canary"]
         trigger: BaseEventTrigger | None = None
         try:
             trigger = await self._make_trigger(order)
             keyed = await self._find_keys(order)
+            del order  # there may be thousands of these coroutines
             self._send({"started": watcher, "term": term})
-            self._canaries.add(watcher, term, order["canary"])
+            self._canaries.add(watcher, term, canary)
             number = 0
             async for event in trigger.run():
                 number += 1
@@ -166,7 +170,7 @@ class Guest:
                 f"{order['classpath']} is no BaseEventTrigger", remedy="only event triggers may watch assets"
             )
         trigger.cursor = decode(order["cursor"])
-        trigger._report = lambda: self._look(order["watcher"])
+        trigger._report = partial(self._look, order["watcher"])
         return trigger
 
     async def _find_keys(self, order: dict[str, Any]) -> list[Keyed]:

@@ -32,7 +32,7 @@ WRITES_AT_ONCE = 2
 log = get_logger("onceflow.triggerer")
 
 
-@dataclass
+@dataclass(slots=True)
 class Watch:
     """A watcher under way in a guest: one start of its trigger. `delivering`: what it yielded is being stored."""
 
