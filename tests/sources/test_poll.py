@@ -45,6 +45,15 @@ async def test_events_without_a_cursor_are_possible() -> None:
     assert await items(trigger, 1) == [[TriggerEvent(1, key="a")]]
 
 
+async def test_a_class_that_keeps_no_cursor_stores_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For mode="all": the cursor lives as long as the start, and nothing of it is yielded."""
+    monkeypatch.setattr(Scripted, "has_cursor", False)
+    trigger = Scripted()
+    trigger.script = [([TriggerEvent(1, key="a")], 7), ([], 8), ([TriggerEvent(2, key="b", cursor=9)], UNSET)]
+    assert await items(trigger, 2) == [[TriggerEvent(1, key="a")], [TriggerEvent(2, key="b")]]
+    assert trigger.cursors == [None, 7, 8]
+
+
 async def test_each_successful_poll_is_an_observation_and_a_failed_one_is_not() -> None:
     """apache/airflow#32091: liveness is the last successful observation."""
     seen = []
