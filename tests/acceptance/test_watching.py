@@ -356,6 +356,7 @@ async def test_a_canary_measures_the_delay_and_starts_nothing(system: System, tm
 
     await eventually(another, every=0.02, why="another one is judged")
     parts = first["canary"]
+    assert parts["made_at"].endswith("Z")
     assert all(parts[name] >= 0 for name in ("to_notice", "to_store", "to_judge"))
     assert parts["delay"] == pytest.approx(parts["to_notice"] + parts["to_store"] + parts["to_judge"], abs=0.05)
     assert (len(await system.events("mine.every")), len(await system.runs("mine"))) == (1, 1)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from contextlib import aclosing
 
+from onceflow.model.times import from_rfc3339, to_rfc3339
 from onceflow.model.watch_health import Seen, judge
 from onceflow.queries.rows import Row, Rows, stream
 from onceflow.store.database import Database
 
+TIMES = frozenset({"since", "last_observation", "next_try_at", "made_at"})
 JUDGED = ("held", "waiting", "observed", "quiet", "unowned_for", "canary_waits")
 
 
@@ -22,7 +24,15 @@ async def stream_watchers(
     """
     async with aclosing(stream(database, "watchers/list", asset, active, limit)) as rows:
         async for row in rows:
-            yield _judged(row)
+            yield _judged(_with_times(row))
+
+
+def _with_times(row: Row) -> Row:
+    """Times inside of objects, which the database wrote, in the one form that all times have."""
+    for part in [*row["watched_by"], *([row["canary"]] if row["canary"] else [])]:
+        for name in TIMES & part.keys():
+            part[name] = part[name] and to_rfc3339(from_rfc3339(part[name]))
+    return row
 
 
 def _judged(row: Row) -> Row:
