@@ -104,7 +104,7 @@ CODE = """
     from onceflow.sources.poll import poll_trigger
 
     @poll_trigger(interval=0.2)
-    async def numbers(cursor):
+    async def numbers(cursor, queue=""):
         seen = cursor or 0
         return [TriggerEvent({{"no": seen + 1}})] if seen < 3 else [], min(seen + 1, 3)
 
@@ -112,7 +112,7 @@ CODE = """
         return "number", payload[{field!r}]
 
     polled = Asset("polled", key=by_number, watchers=[AssetWatcher("w", trigger=numbers())])
-    pathless = Asset("pathless", key="id", watchers=[AssetWatcher("w", trigger=numbers())])
+    pathless = Asset("pathless", key="id", watchers=[AssetWatcher("w", trigger=numbers(queue="other"))])
 
     @poll_trigger(interval=0.2)
     async def queue(cursor):
