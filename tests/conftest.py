@@ -12,14 +12,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
-import asyncpg
 import pytest
 
 from onceflow.config import load
 from onceflow.runtime.postgres import EmbeddedPostgres
 from onceflow.store.database import Database
 from onceflow.store.migrate import migrate
-from support import eventually, with_database
+from support import drop_database, execute, with_database
 
 NewDatabase = Callable[[], AbstractAsyncContextManager[str]]
 
@@ -80,21 +79,4 @@ async def a_database(server: EmbeddedPostgres, template: str) -> AsyncIterator[s
     try:
         yield with_database(server.url, name)
     finally:
-        await eventually(lambda: dropped(server.url, name), why=f"dropping {name}")
-
-
-async def dropped(url: str, name: str) -> bool:
-    """Drop a database with whoever is connected; not while autovacuum is in it, which only a superuser may end."""
-    try:
-        await execute(url, f"DROP DATABASE {name} WITH (FORCE)")
-    except asyncpg.InsufficientPrivilegeError:
-        return False
-    return True
-
-
-async def execute(url: str, statement: str) -> None:
-    connection = await asyncpg.connect(url)
-    try:
-        await connection.execute(statement)
-    finally:
-        await connection.close()
+        await drop_database(server.url, name)

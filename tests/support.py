@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
+import asyncpg
+
 from onceflow.model.clock import boot_seconds
 
 Value = TypeVar("Value")
@@ -84,3 +86,25 @@ def python(code: str, *args: object, **options: object) -> Iterator[subprocess.P
 def with_database(url: str, name: str) -> str:
     """The same server's address for another database."""
     return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
+
+
+async def drop_database(url: str, name: str) -> None:
+    """Drop a database with whoever is connected; not while autovacuum is in it, which only a superuser may end."""
+    await eventually(lambda: _dropped(url, name), why=f"dropping {name}")
+
+
+async def _dropped(url: str, name: str) -> bool:
+    try:
+        await execute(url, f"DROP DATABASE {name} WITH (FORCE)")
+    except asyncpg.InsufficientPrivilegeError:
+        return False
+    return True
+
+
+async def execute(url: str, statement: str) -> None:
+    """Run a statement in a session of its own."""
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()

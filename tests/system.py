@@ -46,7 +46,7 @@ from onceflow.store.emit import change, emit
 from onceflow.store.events import Recorded
 from onceflow.store.notify import notify_once
 from onceflow.store.runs import create_manual
-from support import alive, eventually, with_database
+from support import alive, drop_database, eventually, execute, with_database
 
 LEASE_SECONDS = 1.0
 STOP_SECONDS = 12.0
@@ -419,19 +419,11 @@ names = itertools.count(1)
 def module_database(pg_server: EmbeddedPostgres, pg_template: str) -> Iterator[str]:
     """The address of a migrated database that is this module's alone."""
     name = f"system_{next(names)}"
-    asyncio.run(_execute(pg_server.url, f"CREATE DATABASE {name} TEMPLATE {pg_template}"))
+    asyncio.run(execute(pg_server.url, f"CREATE DATABASE {name} TEMPLATE {pg_template}"))
     try:
         yield with_database(pg_server.url, name)
     finally:
-        asyncio.run(_execute(pg_server.url, f"DROP DATABASE {name} WITH (FORCE)"))
-
-
-async def _execute(url: str, statement: str) -> None:
-    connection = await asyncpg.connect(url)
-    try:
-        await connection.execute(statement)
-    finally:
-        await connection.close()
+        asyncio.run(drop_database(pg_server.url, name))
 
 
 @contextmanager

@@ -212,15 +212,21 @@ class Trial:
     async def lose_a_task(self) -> None:
         """Kill the worker of an attempt under way."""
 
-        async def found() -> int | None:
+        async def lost() -> bool:
             rows = await self.system.sql(
-                "select p.pid from task t join process p on p.id = t.owner where t.state = 'running' limit 1"
+                "select p.pid, t.id from task t join process p on p.id = t.owner where t.state = 'running' limit 1"
             )
-            return rows[0][0] if rows else None
+            for pid, task in rows:
+                try:
+                    os.kill(pid, signal.SIGSTOP)  # so that it does not finish the task meanwhile
+                    runs = await self.system.sql("select 1 from task where id = $1 and state = 'running'", task)
+                    os.kill(pid, signal.SIGKILL if runs else signal.SIGCONT)
+                except ProcessLookupError:
+                    return True  # another deed was quicker
+                return bool(runs)
+            return False
 
-        pid = await eventually(found, why="a task runs")
-        assert pid is not None
-        os.kill(pid, signal.SIGKILL)
+        await eventually(lost, why="the worker of a running task is killed")
 
 
 @pytest.mark.timeout(240)
