@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -120,3 +121,13 @@ def test_the_folder_is_the_last_place_to_import_from(tmp_path: Path) -> None:
         assert team.etl is module and sys.path[-1] == str(folder)
         """,
     )
+
+
+def test_no_byte_code_is_kept_of_what_a_file_imports(tmp_path: Path) -> None:
+    """A helper edited within a second, to the same size, is another one; byte code would hide that."""
+    (tmp_path / "imported_once.py").write_text("VALUE = 1\n")
+    (tmp_path / "imports.py").write_text("import imported_once\n")
+    code = f"from onceflow.guest.loader import load_file; load_file('imports.py', {str(tmp_path)!r})"
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    assert not (tmp_path / "__pycache__").exists()

@@ -46,6 +46,8 @@ class LoadedFile:
 
 def prepare(dag_folder: str | Path) -> None:
     """Make the DAG folder importable, behind everything else, and map Airflow's names."""
+    # Byte code is known by second and size: of a module edited twice within a second the older one would be loaded.
+    sys.dont_write_bytecode = True
     folder = str(Path(dag_folder).absolute())
     if folder not in sys.path:
         sys.path.append(folder)
