@@ -60,12 +60,12 @@ class Result:
 
 
 WHOLE = (
-    Check("watching", "watching", "-DFAULTS=3", ends=True),
-    Check("watching: 3 triggerers", "watching", "-DHOSTS=3 -DFAULTS=2", ends=True),
+    Check("watching", "watching", "-DFAULTS=3 -DLATE_ANSWERS", ends=True),
+    Check("watching: 3 triggerers", "watching", "-DHOSTS=3 -DFAULTS=2 -DLATE_ANSWERS", ends=True),
     Check("watching: 3 triggerers, 3 faults", "watching", "-DHOSTS=3 -DFAULTS=3", deep=True),
-    Check("watching: restarts", "watching", "-DRESTARTS -DFAULTS=3"),
+    Check("watching: restarts", "watching", "-DRESTARTS -DFAULTS=3 -DLATE_ANSWERS"),
     Check("watching: somebody emits", "watching", "-DEMITS -DFAULTS=2"),
-    Check("watching: keys", "watching", "-DKEYS -DFAULTS=2", ends=True),
+    Check("watching: keys", "watching", "-DKEYS -DFAULTS=2 -DLATE_ANSWERS", ends=True),
     Check("watching: keys, no cursor", "watching", "-DKEYS -DWITHOUT_CURSOR -DFAULTS=2"),
     Check("consuming", "consuming", "-DSCHEDULERS=2 -DFAULTS=2", ends=True),
     Check("consuming: 3 schedulers", "consuming", "-DSCHEDULERS=3 -DFAULTS=2"),

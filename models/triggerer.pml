@@ -10,8 +10,12 @@ byte cursor;                  /* the changes below it were told */
 byte last_batch;              /* number of the last batch that was stored in this term */
 bool edited;                  /* generation <> claimed_generation: declared anew since it was claimed */
 
+#ifdef LATE_ANSWERS
 byte claimed[HOSTS];          /* the term of a claim whose answer is on its way; 0 = none */
-byte read[HOSTS];             /* and the cursor in it */
+#define CLAIMS_AGAIN (claimed[h] == 0)
+#else
+#define CLAIMS_AGAIN true
+#endif
 byte my_term[HOSTS];          /* Host.watches: the term with which the triggerer runs the watcher; 0 = it does not */
 byte at[HOSTS];               /* the change that its trigger tells next */
 byte start[HOSTS];            /* this start of the trigger */
@@ -126,27 +130,30 @@ end:
   do
   /* watchers/claim */
   :: atomic {
-       my_term[h] == 0 && claimed[h] == 0 && CLAIMABLE ->
+       my_term[h] == 0 && CLAIMS_AGAIN && CLAIMABLE ->
        owner = h; term++; last_batch = 0; edited = false; my_term[h] = term;
 #ifndef WITHOUT_CURSOR
        at[h] = cursor;
 #endif
        begin(h)
      }
-  /* the same, but the answer takes long, or is lost: it owns the watcher and does not know */
+  /* the same, but the answer is lost: it owns the watcher and does not know */
   :: atomic {
-       my_term[h] == 0 && claimed[h] == 0 && faults > 0 && CLAIMABLE ->
-       faults--; owner = h; term++; last_batch = 0; edited = false; claimed[h] = term;
+       my_term[h] == 0 && CLAIMS_AGAIN && faults > 0 && CLAIMABLE ->
+       faults--; owner = h; term++; last_batch = 0; edited = false;
+#ifdef LATE_ANSWERS
+       claimed[h] = term;
 #ifndef WITHOUT_CURSOR
-       read[h] = cursor
+       at[h] = cursor
+#endif
 #endif
      }
-  :: atomic {
-       claimed[h] != 0 ->
-       my_term[h] = claimed[h]; at[h] = read[h]; claimed[h] = 0; read[h] = 0;
-       begin(h)
-     }
-  :: atomic { claimed[h] != 0 -> claimed[h] = 0; read[h] = 0 }
+#ifdef LATE_ANSWERS
+  /* or it only takes long, */
+  :: atomic { claimed[h] != 0 -> my_term[h] = claimed[h]; claimed[h] = 0; begin(h) }
+  /* and never comes */
+  :: atomic { claimed[h] != 0 -> claimed[h] = 0; at[h] = 0 }
+#endif
 
   /* the trigger yields one change or several, and waits until they are stored */
   :: atomic {
@@ -184,7 +191,10 @@ end:
   /* it crashes; another process comes in its place */
   :: atomic {
        (my_term[h] != 0 || owner == h) && faults > 0 -> faults--;
-       drop(h); claimed[h] = 0; read[h] = 0;
+       drop(h);
+#ifdef LATE_ANSWERS
+       claimed[h] = 0;
+#endif
        if
        :: owner == h -> owner = DEAD
        :: else
