@@ -99,7 +99,9 @@ async def _path(url: str, count: int) -> float:
 
 async def _declare(database: Database) -> None:
     schedule = AssetSchedule(["asset", ASSET], "each")
-    dag = DagSpec("consumer", schedule, (TaskSpec("work"),), "consumer.py", max_active_runs=BATCH)
+    dag = DagSpec(
+        "consumer", schedule, (TaskSpec("work"),), "consumer.py", max_active_runs=BATCH, max_runs_per_minute=0
+    )
     file = await files.add(database, "consumer.py")
     spec = FileSpec("consumer.py", uuid.uuid4().hex, (dag,), (AssetSpec(ASSET),))
     await files.register(database, file, spec, b"", paused=False, parse_seconds=0)

@@ -2,8 +2,7 @@
 -- Events are stored and handed to consumers as they come, whoever told them before; nothing says why a run was made.
 create or replace function record_events(
   p_asset bigint[], p_sighting uuid[], p_hash uuid[], p_key text[], p_extra text[], p_source text[],
-  p_watcher bigint default null, p_owner uuid default null, p_term bigint default null,
-  p_cursor text default null, p_now timestamptz default null, p_batch bigint default null, p_flaw text[] default null
+  p_flaw text[] default null, p_now timestamptz default null
 ) returns table (n int, event_id bigint, status text) language plpgsql as $$
 begin
   return query
@@ -28,7 +27,7 @@ drop index delivery_starter;
 create or replace function create_asset_runs(
   p_process uuid, p_decision_dag bigint[], p_decision_version bigint[], p_explanation text[],
   p_run_dag bigint[], p_run_decision int[], p_run_start bigint[], p_run_waiting bigint[],
-  p_member_run int[], p_member_event bigint[], p_now timestamptz default null
+  p_member_run int[], p_member_event bigint[], p_run_counted boolean[], p_now timestamptz default null
 ) returns setof bigint language plpgsql as $$
 declare now_ timestamptz := clock_timestamp(); new_run bigint[];
 begin
