@@ -18,6 +18,7 @@ from onceflow.config import load
 from onceflow.runtime.postgres import EmbeddedPostgres
 from onceflow.store.database import Database
 from onceflow.store.migrate import migrate
+from people import World
 from support import drop_database, execute, with_database
 
 NewDatabase = Callable[[], AbstractAsyncContextManager[str]]
@@ -70,6 +71,14 @@ async def database(database_url: str) -> AsyncIterator[Database]:
     """A pool of connections to this test's migrated database."""
     async with await Database.connect(database_url, max_size=8) as database:
         yield database
+
+
+@pytest.fixture
+async def world(database: Database) -> AsyncIterator[World]:
+    """Makes in this test's database what people see: DAGs, events, runs."""
+    world = await World.open(database)
+    yield world
+    await world.close()
 
 
 @asynccontextmanager

@@ -29,11 +29,9 @@ TOKEN = {"Authorization": "Bearer secret"}
 
 
 @pytest.fixture
-async def world(database: Database) -> AsyncIterator[World]:
-    world = await World.open(database)
+async def world(world: World) -> World:
     await world.dag("report", ORDERS)
-    yield world
-    await world.close()
+    return world
 
 
 @pytest.fixture

@@ -6,23 +6,19 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 
 import pytest
 
 from onceflow.model.limits import EXTRA_LIMIT, KEY_LIMIT
-from onceflow.store.database import Database
 from people import World, listed, onceflow
 from support import eventually
 
 
 @pytest.fixture
-async def world(database: Database) -> AsyncIterator[World]:
-    world = await World.open(database)
+async def world(world: World) -> World:
     await world.dag("report", ["or", [["asset", "orders"], ["asset", "prices"]]])
     await world.asset("stock", "s3://stock")
-    yield world
-    await world.close()
+    return world
 
 
 async def test_one_change(world: World, database_url: str) -> None:

@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 
-import pytest
-
-from onceflow.store.database import Database
 from people import World, listed, onceflow
 
 ORDERS = ["asset", "orders"]
-
-
-@pytest.fixture
-async def world(database: Database) -> AsyncIterator[World]:
-    world = await World.open(database)
-    yield world
-    await world.close()
 
 
 async def test_events(world: World, database_url: str) -> None:

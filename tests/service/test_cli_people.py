@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,18 +17,10 @@ import pytest
 
 from onceflow.runtime.logs import attempt_log
 from onceflow.runtime.postgres import EmbeddedPostgres
-from onceflow.store.database import Database
 from people import World, listed, onceflow
 from support import eventually, with_database
 
 ORDERS = ["asset", "orders"]
-
-
-@pytest.fixture
-async def world(database: Database) -> AsyncIterator[World]:
-    world = await World.open(database)
-    yield world
-    await world.close()
 
 
 async def test_trigger(world: World, database_url: str) -> None:

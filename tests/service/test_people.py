@@ -18,9 +18,8 @@ DAGS = "/api/v2/dags"
 
 
 @pytest.fixture
-async def world(database: Database) -> AsyncIterator[World]:
+async def world(world: World) -> AsyncIterator[World]:
     """A consumer with one run that has ended, and one event that waits."""
-    world = await World.open(database)
     await world.dag("report", ORDERS)
     await world.emit("orders", "a")
     [run] = await world.judge("report")
@@ -28,8 +27,7 @@ async def world(database: Database) -> AsyncIterator[World]:
     await world.finish(run)
     await world.emit("orders", "b")
     yield world
-    assert (await verify(database))["violations"] == []
-    await world.close()
+    assert (await verify(world.database))["violations"] == []
 
 
 @pytest.fixture

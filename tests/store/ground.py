@@ -140,6 +140,17 @@ async def rows(database: Database, text: str, *args: object) -> list[tuple[Any, 
         return [tuple(row) for row in await raw.fetch(text, *args)]
 
 
+async def members(database: Database, dag_id: str = "d") -> list[list[int]]:
+    """The events of each run of a DAG, in the order of the runs."""
+    found = await rows(
+        database,
+        "select array_agg(y.event_id order by y.event_id) from run r join dag d on d.id = r.dag_id "
+        "join delivery y on y.run_id = r.id where d.dag_id = $1 group by r.id, r.ordinal order by r.ordinal",
+        dag_id,
+    )
+    return [events for (events,) in found]
+
+
 async def healthy(database: Database) -> dict[str, Any]:
     """Nothing of the promise is broken; what `verify` counted."""
     result = await verify(database)
@@ -173,13 +184,17 @@ class Gate:
     @classmethod
     @asynccontextmanager
     async def at(cls, url: str, table: str, operation: str = "update", when: str = "before") -> AsyncIterator[Gate]:
-        """A gate before (or after) every statement that does the operation on the table."""
+        """A gate before (or after) every statement that does the operation on the table.
+
+        Who stands there stays, though its client may be gone: the server would notice within its check interval.
+        """
         async with connected(url, "keeper") as keeper:
             await keeper.execute(
                 f"""
                 create or replace function gate() returns trigger language plpgsql as $$
                 begin
                   if current_setting('application_name') like 'gated%' then
+                    perform set_config('client_connection_check_interval', '0', true);
                     perform pg_advisory_xact_lock_shared({GATE});
                   end if;
                   return null;
@@ -269,6 +284,11 @@ async def together_all(*work: Awaitable[Value]) -> list[Value]:
 
 async def _run(work: Awaitable[Value]) -> Value:
     return await work
+
+
+async def without_result(work: Awaitable[Any]) -> None:
+    """The work, for a group of tasks of which each has another result."""
+    await work
 
 
 async def until_quiet(step: Callable[[], Awaitable[bool]], finished: asyncio.Event, quiet: int = 3) -> int:

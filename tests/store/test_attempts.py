@@ -6,7 +6,7 @@ import asyncio
 import random
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,7 +25,9 @@ from ground import (
     healthy,
     pool,
     report,
+    rows,
     together_all,
+    without_result,
 )
 
 from onceflow.model.dagspec import TaskSpec
@@ -35,11 +37,6 @@ from onceflow.store.database import BAD_DATA, Database
 
 ANNA, BERT = uuid.UUID(int=1), uuid.UUID(int=2)
 HELD_CLOCK = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
-
-
-async def rows(database: Database, text: str, *args: object) -> list[tuple[Any, ...]]:
-    async with database._acquire() as raw:
-        return [tuple(r) for r in await raw.fetch(text, *args)]
 
 
 async def states(database: Database) -> dict[str, str]:
@@ -248,7 +245,7 @@ async def test_a_worker_that_waited_for_its_rescuer_is_fenced(database_url: str)
         await run_out(worker)
         known = await assets(worker)
         async with Gate.at(database_url, "attempt", "update") as gate, asyncio.TaskGroup() as group:
-            group.create_task(_none(tasks.rescue(rescuer, take_over=True)))
+            group.create_task(without_result(tasks.rescue(rescuer, take_over=True)))
             await gate.reached()
             late = group.create_task(finish(worker, ANNA, report(task, changes=[change("out")]), assets=known))
             await gate.waits("worker")
@@ -359,7 +356,7 @@ async def test_a_run_that_is_about_to_end_is_not_called_late(database_url: str) 
         await run_of(database, "a", dagrun_timeout=60.0)
         await finish(database, ANNA, report((await claim_tasks(database, ANNA))["a"]))
         async with Gate.at(database_url, "run", "update", "after") as gate, asyncio.TaskGroup() as group:
-            group.create_task(_none(Scheduler(ending).advance.run_once()))
+            group.create_task(without_result(Scheduler(ending).advance.run_once()))
             await gate.reached()
             assert await database.fetch("runs/expire", 10, FAR) == []
             await gate.open()
@@ -371,7 +368,7 @@ async def test_a_task_claimed_while_its_run_expires_leaves_no_open_attempt(datab
     async with pool(database_url, "gated") as expiring, pool(database_url) as database:
         await run_of(database, "a", "b", dagrun_timeout=60.0)
         async with Gate.at(database_url, "task", "update") as gate, asyncio.TaskGroup() as group:
-            group.create_task(_none(expiring.fetch("runs/expire", 10, FAR)))
+            group.create_task(without_result(expiring.fetch("runs/expire", 10, FAR)))
             await gate.reached()
             await claim_tasks(database, ANNA)
             await gate.open()
@@ -385,7 +382,7 @@ async def test_an_attempt_that_ends_while_its_run_expires(database_url: str) -> 
         await run_of(worker, "a", dagrun_timeout=60.0)
         task = (await claim_tasks(worker, ANNA))["a"]
         async with Gate.at(database_url, "attempt", "update", "after") as gate, asyncio.TaskGroup() as group:
-            group.create_task(_none(expiring.fetch("runs/expire", 10, FAR)))
+            group.create_task(without_result(expiring.fetch("runs/expire", 10, FAR)))
             await gate.reached()
             late = group.create_task(finish(worker, ANNA, report(task)))
             await gate.waits("worker")
@@ -465,14 +462,10 @@ async def test_workers_rescuers_and_schedulers_at_once(many: Database, database_
             if not left:
                 over.set()
 
-    await together_all(*(_none(worker(n)) for n in range(1, 5)), scheduler(), scheduler())
+    await together_all(*(without_result(worker(n)) for n in range(1, 5)), scheduler(), scheduler())
     await Scheduler(many).settle()
     counted = await healthy(many)
     ended = "select count(*) from task where state = 'success' and task_id <> 'work'"
     assert [(counted["events"],)] == await rows(many, ended)
     async with connected(database_url) as sql:
         assert await deadlocks(sql) == 0
-
-
-async def _none(work: Awaitable[Any]) -> None:
-    await work

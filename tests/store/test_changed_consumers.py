@@ -5,10 +5,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
-from ground import Scheduler, dag, declare, each, healthy, one_of, record, together
+from ground import Scheduler, dag, declare, each, healthy, one_of, record, rows, together
 
 from onceflow.model.dagspec import AssetSchedule, DagSpec, ParseFailure, Policy
 from onceflow.store import dags, files
@@ -17,11 +16,6 @@ from onceflow.store.database import Database
 POLICIES: list[Policy] = ["each", "all", "window", "latest"]
 FAR = 1000.0
 """Seconds of quiet: a window that does not end within a test."""
-
-
-async def rows(database: Database, text: str, *args: object) -> list[tuple[Any, ...]]:
-    async with database._acquire() as raw:
-        return [tuple(r) for r in await raw.fetch(text, *args)]
 
 
 async def break_file(database: Database) -> None:

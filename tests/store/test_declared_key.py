@@ -8,7 +8,20 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from ground import SOURCE, Scheduler, change, claim_tasks, dag, declare, each, healthy, record, report, together_all
+from ground import (
+    SOURCE,
+    Scheduler,
+    change,
+    claim_tasks,
+    dag,
+    declare,
+    each,
+    healthy,
+    record,
+    report,
+    rows,
+    together_all,
+)
 
 from onceflow.executors import load
 from onceflow.model.change import Change
@@ -35,11 +48,6 @@ def orders(key: Key | None = BY_ID, *own: tuple[str, Key | None], where: str = "
 
 def order(number: Any, **more: Any) -> str:
     return json.dumps({"order": {"id": number}} | more)
-
-
-async def rows(database: Database, text: str) -> list[tuple[Any, ...]]:
-    async with database._acquire() as raw:
-        return [tuple(r) for r in await raw.fetch(text)]
 
 
 async def claimed(database: Database) -> dict[str, OwnedWatcher]:

@@ -19,10 +19,12 @@ from ground import (
     each,
     finish,
     healthy,
+    members,
     one_of,
     pool,
     record,
     report,
+    rows,
     together,
     together_all,
     until_quiet,
@@ -37,11 +39,6 @@ from onceflow.store.versions import Versions
 PROCESS = uuid.UUID(int=7)
 WORKER = uuid.UUID(int=8)
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
-
-
-async def rows(database: Database, text: str, *args: object) -> list[tuple[Any, ...]]:
-    async with database._acquire() as raw:
-        return [tuple(r) for r in await raw.fetch(text, *args)]
 
 
 async def emit(database: Database, seconds: float, *assets: str, extra: str = "{}") -> list[int]:
@@ -60,17 +57,6 @@ async def look(database: Database, seconds: float) -> Judged:
     found = await deliveries.find_consumers(database, 64, 0, now)
     async with database.transaction() as tx:
         return await judge_consumers(tx, PROCESS, await deliveries.claim(tx, found), Versions(), now)
-
-
-async def runs(database: Database, dag_id: str = "d") -> list[list[int]]:
-    """The events of each run, in the order of the runs."""
-    found = await rows(
-        database,
-        "select array_agg(y.event_id order by y.event_id) from run r join dag d on d.id = r.dag_id "
-        "join delivery y on y.run_id = r.id where d.dag_id = $1 group by r.id, r.ordinal order by r.ordinal",
-        dag_id,
-    )
-    return [events for (events,) in found]
 
 
 async def dispositions(database: Database) -> dict[int, str]:
@@ -96,13 +82,13 @@ async def test_a_window_waits_for_quiet(database: Database) -> None:
     one, two = await emit(database, 0, "a") + await emit(database, 6, "b")
     assert (await look(database, 6)).again == {1: 10.0}
     await look(database, 15.9)
-    assert await runs(database) == []
+    assert await members(database) == []
     [three] = await emit(database, 15.9, "a")
     await look(database, 16)
-    assert await runs(database) == []
+    assert await members(database) == []
     assert await deliveries.find_consumers(database, 10, 0, NOON + timedelta(seconds=25.8)) == []
     await look(database, 25.9)
-    assert await runs(database) == [[one, two, three]]
+    assert await members(database) == [[one, two, three]]
     [explained] = (await rows(database, "select explanation::text from decision"))[0]
     assert json.loads(explained)["window"] | {"quiet": None} == {
         "quiet": None,
@@ -119,9 +105,9 @@ async def test_a_window_waits_no_longer_than_it_may(database: Database) -> None:
     await declare(database, "a", dag("d", one_of("a", policy="window", quiet=10.0, max_wait=25.0)))
     sent = [e for s in range(0, 30, 5) for e in await emit(database, s, "a")]
     await look(database, 24)
-    assert await runs(database) == []
+    assert await members(database) == []
     await look(database, 25)
-    assert await runs(database) == [sent]
+    assert await members(database) == [sent]
     await healthy(database)
 
 
@@ -130,10 +116,10 @@ async def test_a_full_window_does_not_wait(database: Database) -> None:
     await declare(database, "a", dag("d", one_of("a", policy="window", max_wait=60.0, max_size=3)))
     sent = [e for s in range(8) for e in await emit(database, s, "a")]
     judged = await look(database, 8)
-    assert await runs(database) == [sent[:3], sent[3:6]]
+    assert await members(database) == [sent[:3], sent[3:6]]
     assert judged.again == {1: 58.0}
     await look(database, 66)
-    assert await runs(database) == [sent[:3], sent[3:6], sent[6:]]
+    assert await members(database) == [sent[:3], sent[3:6], sent[6:]]
     await healthy(database)
 
 
@@ -142,11 +128,11 @@ async def test_a_full_window_over_joined_assets_has_one_of_each(database: Databa
     await declare(database, "a", "b", dag("d", schedule))
     many = [e for _ in range(5) for e in await emit(database, 0, "a")]
     await look(database, 1)
-    assert await runs(database) == []
+    assert await members(database) == []
     [first, second] = await emit(database, 1, "b", "b")
     for _ in range(3):
         await look(database, 2)
-    assert await runs(database) == [[*many[:2], first], [*many[2:4], second]]
+    assert await members(database) == [[*many[:2], first], [*many[2:4], second]]
     assert (await dispositions(database))[many[4]] == "pending"
     await healthy(database)
 
@@ -158,7 +144,7 @@ async def test_a_thousand_that_wait_for_small_windows_are_worked_off_in_portions
     scheduler = Scheduler(database)
     while await scheduler.judge.run_once():
         pass
-    made = await runs(database)
+    made = await members(database)
     assert [len(r) for r in made] == [10] * 120
     assert [e for r in made for e in r] == sorted(e for r in made for e in r)
     await healthy(database)
@@ -177,7 +163,7 @@ async def test_an_alarm_wakes_the_judge_when_a_window_ends(database: Database) -
         while not await scheduler.judge.run_once():
             woken.clear()
             await woken.wait()
-    assert len(await runs(database)) == 1
+    assert len(await members(database)) == 1
 
 
 async def test_glance_finds_a_window_whose_time_has_come(database: Database) -> None:
@@ -206,7 +192,7 @@ async def test_the_latest_starts_when_a_run_ends(database: Database) -> None:
     await declare(database, "a", "b", dag("d", LATEST, max_active_runs=1))
     first, *middle = await emit(database, 0, "a") + await emit(database, 1, "a", "a", "b")
     await look(database, 0)
-    assert await runs(database) == [[middle[1], middle[2]]]
+    assert await members(database) == [[middle[1], middle[2]]]
     assert (await dispositions(database))[first] == "superseded"
     later = await emit(database, 2, "a", "a")
     assert not (await look(database, 3)).consumptions
@@ -214,7 +200,7 @@ async def test_the_latest_starts_when_a_run_ends(database: Database) -> None:
     assert {(await dispositions(database))[e] for e in later} == {"pending"}
     assert not (await rows_of_glance(database))["delivery"]
     await work_off(database)
-    assert await runs(database) == [[middle[1], middle[2]], [later[1]]]
+    assert await members(database) == [[middle[1], middle[2]], [later[1]]]
     [(reason,)] = await rows(database, "select reason from delivery where event_id = $1", later[0])
     run_id = (await rows(database, "select run_id from run order by id desc limit 1"))[0][0]
     assert reason == f"event {later[1]} of the same asset is newer, and went into run {run_id}"
@@ -235,7 +221,7 @@ async def test_the_end_of_a_run_wakes_the_judge_of_the_latest(database: Database
     assert woken.is_set()
     assert (await rows_of_glance(database))["delivery"]
     await scheduler.judge.run_once()
-    assert len(await runs(database)) == 2
+    assert len(await members(database)) == 2
 
 
 async def test_an_older_event_that_comes_later_gives_way(database: Database) -> None:
@@ -252,7 +238,7 @@ async def test_an_older_event_that_comes_later_gives_way(database: Database) -> 
     )
     other = await emit(database, 2, "b")
     await look(database, 3)
-    assert await runs(database) == [[new], other]
+    assert await members(database) == [[new], other]
     assert (await dispositions(database))[old] == "superseded"
     await healthy(database)
 
@@ -262,10 +248,10 @@ async def test_the_latest_of_joined_assets(database: Database) -> None:
     await declare(database, "a", "b", dag("d", schedule, max_active_runs=1))
     old, new = await emit(database, 0, "a", "a")
     await look(database, 0)
-    assert await runs(database) == []
+    assert await members(database) == []
     [completing] = await emit(database, 0, "b")
     await look(database, 0)
-    assert await runs(database) == [[new, completing]]
+    assert await members(database) == [[new, completing]]
     assert (await rows(database, "select start_event from run")) == [(completing,)]
     assert (await dispositions(database))[old] == "superseded"
     await healthy(database)
@@ -278,10 +264,10 @@ async def test_a_higher_cap_lets_the_latest_start(database: Database) -> None:
     await Scheduler(database).settle()
     await record(database, "a")
     await Scheduler(database).settle()
-    assert len(await runs(database)) == 1
+    assert len(await members(database)) == 1
     await rows(database, "update dag set max_active_runs = 2")
     await Scheduler(database).settle()
-    assert len(await runs(database)) == 2
+    assert len(await members(database)) == 2
 
 
 async def test_events_during_a_run_start_the_next_without_a_further_event(database: Database) -> None:
@@ -299,7 +285,7 @@ async def test_events_during_a_run_start_the_next_without_a_further_event(databa
     await record(database, "a")
     await work_off(database)
     await work_off(database)
-    counts = {p: [len(r) for r in await runs(database, p)] for p in policies}
+    counts = {p: [len(r) for r in await members(database, p)] for p in policies}
     assert counts["each"] == [1, 1, 1]
     assert counts["latest"] == [1, 1]
     assert sum(counts["all"]) == sum(counts["window"]) == 3
@@ -322,7 +308,7 @@ async def test_a_filter_is_judged_first(database: Database, policy: Policy) -> N
     [late] = await emit(database, 9, "a", extra='{"status": null}')
     [bare] = await emit(database, 9, "a", extra="[]")
     await look(database, 11)
-    assert await runs(database) == [[paid]]
+    assert await members(database) == [[paid]]
     found = dict(await rows(database, "select event_id, reason from delivery where disposition = 'filtered'"))  # type: ignore[arg-type]
     assert found == {
         unpaid: 'status == "paid" is not met: status is "open"',
@@ -331,7 +317,7 @@ async def test_a_filter_is_judged_first(database: Database, policy: Policy) -> N
     }
     [plain] = await emit(database, 20, "b")
     await look(database, 99)
-    assert await runs(database) == ([[paid], [plain]])
+    assert await members(database) == ([[paid], [plain]])
     await healthy(database)
 
 
@@ -341,10 +327,10 @@ async def test_a_filter_in_a_condition(database: Database) -> None:
     await emit(database, 0, "b")
     await emit(database, 0, "a", extra='{"status": "open"}')
     await look(database, 0)
-    assert await runs(database) == []
+    assert await members(database) == []
     await emit(database, 0, "a", extra='{"status": "paid"}')
     await look(database, 0)
-    assert len(await runs(database)) == 1
+    assert len(await members(database)) == 1
     await healthy(database)
 
 
@@ -415,7 +401,7 @@ async def test_a_condition_far_from_met_costs_what_it_is_large(database: Databas
         pass
     await record(database, "b")
     await judge.run_once()
-    [made] = await runs(database)
+    [made] = await members(database)
     assert len(made) == 5002
     assert (await healthy(database))["by_disposition"] == {"started": 1, "joined": 5001}
     [(explained,)] = await rows(database, "select explanation::text from decision")

@@ -6,7 +6,7 @@ import uuid
 from typing import Any
 
 import pytest
-from ground import SOURCE, change, dag, declare, each, healthy, record
+from ground import SOURCE, change, dag, declare, each, healthy, record, rows
 
 from onceflow.model.change import Change
 from onceflow.model.dagspec import AssetSpec, WatcherSpec
@@ -28,11 +28,6 @@ def readings(where: str = "readings.py", **rules: Any) -> AssetSpec:
 def message(offset: Any, partition: int = 0, epoch: int = 1, **more: Any) -> Change:
     told = MessageId(f"kafka://prod/readings/{partition}", offset, epoch)
     return Change("readings", "{}", more.get("key"), uuid.uuid4(), told)
-
-
-async def rows(database: Database, text: str) -> list[tuple[Any, ...]]:
-    async with database._acquire() as raw:
-        return [tuple(r) for r in await raw.fetch(text)]
 
 
 async def watch(database: Database) -> OwnedWatcher:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from ground import (
@@ -19,6 +18,7 @@ from ground import (
     one_of,
     pool,
     record,
+    rows,
     together,
     together_all,
     until_quiet,
@@ -30,11 +30,6 @@ from onceflow.store import dags, events, files, history
 from onceflow.store.database import Database
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
-
-
-async def rows(database: Database, text: str, *args: object) -> list[tuple[Any, ...]]:
-    async with database._acquire() as raw:
-        return [tuple(r) for r in await raw.fetch(text, *args)]
 
 
 async def intervals(database: Database) -> list[tuple[int, int | None, bool]]:

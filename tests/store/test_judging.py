@@ -7,7 +7,6 @@ import random
 import uuid
 from collections.abc import Awaitable
 from datetime import UTC, datetime
-from typing import Any
 
 import asyncpg
 import pytest
@@ -25,9 +24,11 @@ from ground import (
     pool,
     record,
     report,
+    rows,
     together,
     together_all,
     until_quiet,
+    without_result,
 )
 
 from onceflow.model.consume import Group
@@ -41,11 +42,6 @@ from support import eventually
 
 PROCESS = uuid.UUID(int=7)
 HELD_CLOCK = datetime(2030, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
-
-
-async def rows(database: Database, text: str, *args: object) -> list[tuple[Any, ...]]:
-    async with database._acquire() as raw:
-        return [tuple(r) for r in await raw.fetch(text, *args)]
 
 
 async def race(database: Database, judges: int, *emitters: Awaitable[None]) -> None:
@@ -334,7 +330,7 @@ async def test_a_judge_that_waits_for_no_pause_holds_what_comes_after_it(databas
         async with Gate.at(database_url, "run", "insert") as gate, asyncio.TaskGroup() as group:
             group.create_task(Scheduler(judging).judge.run_once())
             await gate.reached()
-            group.create_task(_none(dags.pause(pausing, "d", by={})))
+            group.create_task(without_result(dags.pause(pausing, "d", by={})))
             await gate.waits("pausing")
             [after] = await record(judging, "a")
             await gate.open()
@@ -413,7 +409,3 @@ async def test_judging_and_recording_do_not_deadlock(database_url: str) -> None:
         assert counted["by_disposition"] == {"started": 4 * 25 * 4 * 6}
     async with connected(database_url) as sql:
         assert await deadlocks(sql) == 0
-
-
-async def _none(work: Awaitable[Any]) -> None:
-    await work

@@ -16,6 +16,7 @@ from ground import (
     healthy,
     one_of,
     record,
+    rows,
     together,
 )
 
@@ -35,11 +36,6 @@ from onceflow.worker.outcome import report as ended
 
 ANNA: dict[str, Any] = {"kind": "cli", "user": "anna", "host": "here"}
 WORKER = uuid.UUID(int=7)
-
-
-async def rows(database: Database, text: str, *args: object) -> list[tuple[Any, ...]]:
-    async with database._acquire() as raw:
-        return [tuple(r) for r in await raw.fetch(text, *args)]
 
 
 async def event_ids(database: Database, *names: str) -> list[int]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
-from ground import SOURCE, Scheduler, change, claim_tasks, dag, declare, each, finish, healthy, report
+from ground import SOURCE, Scheduler, change, claim_tasks, dag, declare, each, finish, healthy, report, rows
 
 from onceflow.model.change import Change
 from onceflow.model.dagspec import AssetSpec, WatcherSpec
@@ -13,11 +12,6 @@ from onceflow.store import events, runs, tasks, watchers
 from onceflow.store.database import Database
 
 WORKER = uuid.UUID(int=1)
-
-
-async def rows(database: Database, text: str) -> list[tuple[Any, ...]]:
-    async with database._acquire() as raw:
-        return [tuple(r) for r in await raw.fetch(text)]
 
 
 async def test_a_late_report_in_one_batch_with_that_of_the_next_attempt_is_fenced(database: Database) -> None:

@@ -29,6 +29,7 @@ from ground import (
     record,
     together,
     together_all,
+    without_result,
 )
 
 from onceflow.model.dagspec import AssetSpec, ContinuousSchedule, IntervalSchedule, TaskSpec, WatcherSpec
@@ -137,7 +138,7 @@ class Traffic:
             await processes.release(database, [me])
         reports = [self.report(task, dice) for task in claimed]
         finishing = tasks.finish(database, me, reports, self.assets)
-        await together_all(_none(renewing), _none(finishing))
+        await together_all(without_result(renewing), without_result(finishing))
 
     def report(self, task: ClaimedTask, dice: random.Random) -> Report:
         key = task.id, task.attempt, task.token
@@ -212,7 +213,3 @@ async def work_off(database: Database, traffic: Traffic) -> None:
         await tasks.finish(database, worker, reports, traffic.assets)
     left = await database.fetch("runs/list", None, "running", None, None, None, None, False, 10, 0)
     assert left == []
-
-
-async def _none(work: Awaitable[Any]) -> None:
-    await work

@@ -15,9 +15,11 @@ from ground import (
     declare,
     each,
     healthy,
+    members,
     one_of,
     pool,
     record,
+    rows,
     together,
     together_all,
     until_quiet,
@@ -33,22 +35,8 @@ from onceflow.store.database import Database
 ANNA: dict[str, Any] = {"kind": "cli", "user": "anna", "host": "here"}
 
 
-async def rows(database: Database, text: str, *args: object) -> list[tuple[Any, ...]]:
-    async with database._acquire() as raw:
-        return [tuple(r) for r in await raw.fetch(text, *args)]
-
-
 async def dispositions(database: Database) -> list[str]:
     return [d for (d,) in await rows(database, "select disposition::text from delivery order by event_id, dag_id")]
-
-
-async def members(database: Database) -> list[list[int]]:
-    found = await rows(
-        database,
-        "select array_agg(y.event_id order by y.event_id) from run r join delivery y on y.run_id = r.id "
-        "group by r.id, r.ordinal order by r.ordinal",
-    )
-    return [events for (events,) in found]
 
 
 async def event_ids(database: Database, *assets: str) -> list[int]:

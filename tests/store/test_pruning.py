@@ -20,6 +20,7 @@ from ground import (
     record,
     report,
     role,
+    rows,
     together,
     together_all,
 )
@@ -34,11 +35,6 @@ from onceflow.store.database import Database
 WORKER = uuid.UUID(int=1)
 DAY = 86_400.0
 MONTH = 30 * DAY
-
-
-async def rows(database: Database, text: str) -> list[tuple[Any, ...]]:
-    async with database._acquire() as raw:
-        return [tuple(r) for r in await raw.fetch(text)]
 
 
 async def count(database: Database, *tables: str) -> list[int]:

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from onceflow.model.errors import NotFoundError
 from onceflow.queries.why import why_event, why_run
-from onceflow.store.database import Database
 from onceflow.store.runs import create_manual
 from people import World
 
 ORDERS = ["asset", "orders"]
 BOTH = ["and", [ORDERS, ["or", [["asset", "prices"], ["asset", "stock"]]]]]
-
-
-@pytest.fixture
-async def world(database: Database) -> AsyncIterator[World]:
-    world = await World.open(database)
-    yield world
-    await world.close()
 
 
 async def text_id(world: World, run: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,20 +10,12 @@ import pytest
 from onceflow.model.errors import NotFoundError
 from onceflow.queries.dags import list_dags
 from onceflow.queries.why_not import why_not
-from onceflow.store.database import Database
 from onceflow.store.runs import create_manual
 from people import PROCESS, World
 
 ORDERS = ["asset", "orders"]
 BOTH = ["and", [ORDERS, ["asset", "prices"]]]
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-async def world(database: Database) -> AsyncIterator[World]:
-    world = await World.open(database)
-    yield world
-    await world.close()
 
 
 async def because(world: World, dag_id: str) -> str:

@@ -21,6 +21,7 @@ from ground import (
     healthy,
     pool,
     record,
+    rows,
     together,
     together_all,
 )
@@ -43,11 +44,6 @@ from onceflow.store.files import KnownFile
 async def register(database: Database, file: KnownFile, *declared: DagSpec, assets: tuple[AssetSpec, ...] = ()) -> bool:
     spec = FileSpec(file.path, uuid.uuid4().hex, declared, assets)
     return await files.register(database, file, spec, b"code", paused=False, parse_seconds=0.0)
-
-
-async def rows(database: Database, text: str, *args: object) -> list[tuple[Any, ...]]:
-    async with database._acquire() as raw:
-        return [tuple(r) for r in await raw.fetch(text, *args)]
 
 
 async def dispositions(database: Database) -> dict[int, tuple[str, str | None]]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ground import change, dag, declare, each, healthy, role
+from ground import change, dag, declare, each, healthy, role, rows
 
 from onceflow.model.dagspec import AssetSpec, WatcherSpec
 from onceflow.model.errors import DagError, FencedError, InputError, StaleError
@@ -31,11 +31,6 @@ def fed(name: str, match: Any = None, **edited: Any) -> AssetSpec:
 async def claim(database: Database, owner: uuid.UUID = ANNA) -> OwnedWatcher:
     [owned] = await watchers.claim(database, owner, 10, take_over=False)
     return owned
-
-
-async def rows(database: Database, text: str, *args: object) -> list[tuple[Any, ...]]:
-    async with database._acquire() as raw:
-        return [tuple(r) for r in await raw.fetch(text, *args)]
 
 
 async def write(

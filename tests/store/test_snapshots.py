@@ -23,6 +23,7 @@ from ground import (
     pool,
     record,
     report,
+    rows,
     together,
 )
 
@@ -33,11 +34,6 @@ from onceflow.store.database import Database
 from onceflow.store.versions import Versions
 
 WORKER = uuid.UUID(int=1)
-
-
-async def rows(database: Database, text: str, *args: object) -> list[tuple[Any, ...]]:
-    async with database._acquire() as raw:
-        return [tuple(r) for r in await raw.fetch(text, *args)]
 
 
 async def test_a_judge_sees_what_the_one_before_has_consumed(database_url: str) -> None:

@@ -24,8 +24,10 @@ from ground import (
     pool,
     record,
     report,
+    rows,
     together_all,
     until_quiet,
+    without_result,
 )
 
 from onceflow.model.dagspec import ContinuousSchedule, CronSchedule, IntervalSchedule, OnceSchedule, TaskSpec
@@ -40,11 +42,6 @@ from support import eventually
 WORKER = uuid.UUID(int=1)
 RUNNING = "select d.dag_id, count(*) from run r join dag d on d.id = r.dag_id where r.state = 'running' group by 1"
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
-
-
-async def rows(database: Database, text: str, *args: object) -> list[tuple[Any, ...]]:
-    async with database._acquire() as raw:
-        return [tuple(r) for r in await raw.fetch(text, *args)]
 
 
 async def manual(database: Database, dag_id: str, count: int = 1) -> None:
@@ -105,7 +102,7 @@ async def test_a_starter_that_comes_second_sees_what_the_first_has_started(datab
         await declare(second, dag("d", max_active_runs=2))
         await manual(second, "d", 5)
         async with Gate.at(database_url, "task", "insert") as gate, asyncio.TaskGroup() as group:
-            group.create_task(_none(Scheduler(first).start.run_once()))
+            group.create_task(without_result(Scheduler(first).start.run_once()))
             await gate.reached()
             other = Scheduler(second)
             assert not await other.start.run_once()
@@ -150,9 +147,9 @@ async def test_a_start_waits_for_no_pause(database_url: str) -> None:
         await declare(pausing, dag("d", max_active_runs=2))
         await manual(pausing, "d", 2)
         async with Gate.at(database_url, "task", "insert") as gate, asyncio.TaskGroup() as group:
-            group.create_task(_none(Scheduler(starting).start.run_once()))
+            group.create_task(without_result(Scheduler(starting).start.run_once()))
             await gate.reached()
-            group.create_task(_none(dags.pause(pausing, "d", by={})))
+            group.create_task(without_result(dags.pause(pausing, "d", by={})))
             await gate.waits("pausing")
             await gate.open()
         await manual(pausing, "d")
@@ -212,7 +209,7 @@ async def test_numbers_of_runs_are_given_under_the_dag_s_lock(database_url: str)
 
         async def makers() -> int:
             by_hand = (manual(database, "d", 15) for _ in range(4))
-            await together_all(*by_hand, *(_none(record(database, "a")) for _ in range(20)))
+            await together_all(*by_hand, *(without_result(record(database, "a")) for _ in range(20)))
             over.set()
             return 0
 
@@ -373,7 +370,7 @@ async def test_a_continuous_dag_has_one_run_at_a_time(database_url: str) -> None
                     over.set()
 
         services = [CreateContinuousRuns(Scheduler(database).role) for _ in range(4)]
-        await together_all(end_them(), *(_none(until_quiet(s.run_once, over, 1)) for s in services))
+        await together_all(end_them(), *(without_result(until_quiet(s.run_once, over, 1)) for s in services))
         under_way = "select dag_id from run where state in ('queued', 'running') group by 1 having count(*) > 1"
         assert await rows(database, under_way) == []
         overlapping = """
@@ -410,7 +407,3 @@ async def test_a_starter_frozen_in_its_transaction_is_cut_off(database_url: str)
         with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError)):
             await frozen.execute("commit")
         await healthy(database)
-
-
-async def _none(work: Awaitable[Any]) -> None:
-    await work

@@ -16,9 +16,11 @@ from ground import (
     declare,
     each,
     healthy,
+    members,
     one_of,
     pool,
     record,
+    rows,
     together_all,
     until_quiet,
 )
@@ -43,22 +45,6 @@ from onceflow.store.versions import Versions
 
 OWNER, OTHER = uuid.UUID(int=1), uuid.UUID(int=2)
 ANNA: dict[str, Any] = {"kind": "cli", "user": "anna", "host": "here"}
-
-
-async def rows(database: Database, text: str, *args: object) -> list[tuple[Any, ...]]:
-    async with database._acquire() as raw:
-        return [tuple(r) for r in await raw.fetch(text, *args)]
-
-
-async def members(database: Database, dag_id: str = "d") -> list[list[int]]:
-    """The events of each run of a DAG, in order."""
-    found = await rows(
-        database,
-        "select array_agg(y.event_id order by y.event_id) from run r join dag d on d.id = r.dag_id "
-        "join delivery y on y.run_id = r.id where d.dag_id = $1 group by r.id, r.ordinal order by r.ordinal",
-        dag_id,
-    )
-    return [events for (events,) in found]
 
 
 async def held(database: Database, dag_id: str = "d") -> list[int]:

@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 import pytest
-from ground import SOURCE, Gate, Scheduler, change, claim_tasks, dag, declare, each, finish, healthy, pool, report
+from ground import SOURCE, Gate, Scheduler, change, claim_tasks, dag, declare, each, finish, healthy, pool, report, rows
 
 from onceflow.model.errors import UnreachableError
 from onceflow.store import runs
@@ -22,11 +22,6 @@ def break_connections(database: Database) -> None:
     for holder in database._pool._holders:
         if holder._con is not None:
             holder._con._transport.abort()
-
-
-async def rows(database: Database, text: str) -> list[tuple[Any, ...]]:
-    async with database._acquire() as raw:
-        return [tuple(r) for r in await raw.fetch(text)]
 
 
 @pytest.mark.parametrize("key", ["k", None])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -17,9 +16,8 @@ ORDERS = ["asset", "orders"]
 
 
 @pytest.fixture
-async def world(database: Database) -> AsyncIterator[World]:
+async def world(world: World) -> World:
     """Two consumers; four events, of which one was seen twice; runs in every state."""
-    world = await World.open(database)
     await world.dag("report", ORDERS)
     await world.dag("join", ["and", [ORDERS, ["asset", "prices"]]], policy="all")
     for key in ("a", "b", "a", None):
@@ -34,8 +32,7 @@ async def world(database: Database) -> AsyncIterator[World]:
     [original] = [r["run_id"] for r in await world.sql.fetch("select run_id from run where id = $1", first)]
     await lanes.rerun(world.database, "report", original, by={"kind": "cli", "user": "anna"})
     await lanes.replay(world.database, "report", Choice(["orders"]), by={"kind": "cli", "user": "anna"})
-    yield world
-    await world.close()
+    return world
 
 
 async def test_healthy(world: World) -> None:

@@ -9,7 +9,21 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from ground import SOURCE, Gate, change, connected, dag, deadlocks, declare, each, healthy, pool, record, together_all
+from ground import (
+    SOURCE,
+    Gate,
+    change,
+    connected,
+    dag,
+    deadlocks,
+    declare,
+    each,
+    healthy,
+    pool,
+    record,
+    together_all,
+    without_result,
+)
 
 from onceflow.model.dagspec import AssetSpec, WatcherSpec
 from onceflow.model.errors import FencedError
@@ -370,16 +384,12 @@ async def test_a_hot_watcher_under_takeovers_loses_and_doubles_nothing(database:
             await record(database, "a")
         over.set()
 
-    await together_all(*(_none(owner(uuid.UUID(int=i))) for i in range(1, 5)), _none(taker()))
+    await together_all(*(without_result(owner(uuid.UUID(int=i))) for i in range(1, 5)), without_result(taker()))
     rows = await _query(database, "select extra from event where extra::text <> '{}' order by seq")
     [last] = await _query(database, "select cursor from watcher")
     assert [int(r["extra"]) for r in rows] == list(range(1, len(rows) + 1))
     assert json.loads(last["cursor"]) == len(rows)
     await healthy(database)
-
-
-async def _none(work: Any) -> None:
-    await work
 
 
 async def _outcome(work: Any) -> Any:

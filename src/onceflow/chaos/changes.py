@@ -9,7 +9,6 @@ from uuid import uuid4
 
 from onceflow.chaos.installation import Installation
 from onceflow.model.clock import boot_seconds
-from onceflow.model.errors import UnreachableError
 from onceflow.store.emit import change, emit
 
 BATCH = 40
@@ -46,13 +45,6 @@ class Changes:
             else:
                 new.append((self._chance.choice(self._assets), f"chaos {self.sightings + number}"))
         sent = [change(a, k, {"number": n, "of": "chaos"}, sighting=uuid4()) for n, (a, k) in enumerate(new)]
-        while True:
-            try:
-                await emit(self._running.behind, sent, SOURCE)
-            except UnreachableError:
-                if self._running.parent.poll() is not None:
-                    raise
-                continue
-            break
+        await self._running.patiently(lambda: emit(self._running.behind, sent, SOURCE))
         self.told += new
         self.sightings += count

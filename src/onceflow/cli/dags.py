@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onceflow.cli.options import JsonValue, Moment, reason_option
-from onceflow.cli.output import Column, output_option, print_json, print_json_list, show, table, when
+from onceflow.cli.output import Column, output_option, print_json, print_json_list, show, table, tell_paused, when
 from onceflow.cli.session import connected, run, wake, who
 from onceflow.queries.dags import DagFilter, list_dags, no_such_dag, show_dag, stream_errors
 from onceflow.queries.rows import Row
@@ -121,7 +121,7 @@ def trigger_command(dag_id: str, conf: dict[str, Any] | None, logical_date: date
             return
         click.echo(made.run_id)
         if made.paused:
-            click.echo(f"the DAG is paused: the run stays queued until `onceflow dags unpause {dag_id}`", err=True)
+            tell_paused(dag_id)
 
     run(work())
 

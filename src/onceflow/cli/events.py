@@ -9,10 +9,11 @@ from typing import Any
 
 import click
 
-from onceflow.cli.options import JsonValue, Moment
+from onceflow.cli.options import JsonValue, Moment, reason_option
 from onceflow.cli.output import Column, limit_option, output_option, print_json, printable, show_newest, table, when
 from onceflow.cli.replay import discard_command, release_command, replay_command
 from onceflow.cli.session import connected, run, wake, who
+from onceflow.model.states import Disposition
 from onceflow.queries.events import EventFilter, show_event, stream_events
 from onceflow.queries.explain import seconds_text, source_text
 from onceflow.queries.rows import Row
@@ -54,9 +55,7 @@ COLUMNS = (
 @click.option("--dag", metavar="DAG_ID", help="Only events delivered to this DAG.")
 @click.option(
     "--disposition",
-    type=click.Choice(
-        ["open", "pending", "held", "started", "joined", "filtered", "superseded", "discarded"],
-    ),
+    type=click.Choice(["open", *Disposition]),
     help="Only events with such a delivery (open: pending or held).",
 )
 @click.option("--quarantined", is_flag=True, help="Only events whose payload breaks their asset's schema.")
@@ -109,7 +108,7 @@ def list_command(
 @click.argument("event_id", type=int)
 @click.option("--extra", type=JsonValue(), help="The payload that it should have had, as JSON.")
 @click.option("--as-is", is_flag=True, help="Let it go on with the payload that it has.")
-@click.option("--reason", help="Why, for the record.")
+@reason_option
 def fix(event_id: int, extra: Any, as_is: bool, reason: str | None) -> None:
     """Let a quarantined event go on. It keeps its identity and its place."""
     if (extra is None) != as_is:

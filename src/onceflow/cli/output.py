@@ -96,6 +96,11 @@ def table(rows: Sequence[Row], columns: Sequence[Column], nothing: str = "") -> 
     Console(width=None if sys.stdout.isatty() else 1000).print(grid, soft_wrap=not sys.stdout.isatty())
 
 
+def tell_paused(dag_id: str, waits: str = "run stays") -> None:
+    """Say that what was made waits for its DAG: "run stays", "runs stay"."""
+    click.echo(f"the DAG is paused: the {waits} queued until `onceflow dags unpause {dag_id}`", err=True)
+
+
 def print_json(value: Any) -> None:
     """Write one value as JSON."""
     click.echo(json.dumps(value, indent=2))

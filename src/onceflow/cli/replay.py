@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onceflow.cli.options import Moment, downstream_option, reason_option
-from onceflow.cli.output import Column, output_option, print_json, print_json_list, table
+from onceflow.cli.output import Column, output_option, print_json, print_json_list, table, tell_paused
 from onceflow.cli.session import connected, run, wake, who
 from onceflow.queries.dags import no_such_dag
 from onceflow.queries.rows import Row
@@ -77,7 +77,7 @@ def _show_replayed(dag_id: str, done: Replayed, *, rehearse: bool, output: str) 
     for row in filtered:
         click.echo(f"filtered: event {row['event_id']}: {row['reason']}")
     if done.paused and not rehearse:
-        click.echo(f"the DAG is paused: the runs stay queued until `onceflow dags unpause {dag_id}`", err=True)
+        tell_paused(dag_id, "runs stay")
 
 
 def _settle(

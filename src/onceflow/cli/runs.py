@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from onceflow.cli.options import Moment, downstream_option, reason_option
-from onceflow.cli.output import Column, limit_option, output_option, print_json, show_newest, table, when
+from onceflow.cli.output import Column, limit_option, output_option, print_json, show_newest, table, tell_paused, when
 from onceflow.cli.session import connected, run, wake, who
 from onceflow.queries.rows import collect
 from onceflow.queries.runs import RunFilter, not_rerun, show_run, stream_runs
@@ -148,6 +148,6 @@ def rerun_command(dag_id: str, run_id: str, downstream: Downstream, reason: str 
             return
         click.echo(made.run_id)
         if made.paused:
-            click.echo(f"the DAG is paused: the run stays queued until `onceflow dags unpause {dag_id}`", err=True)
+            tell_paused(dag_id)
 
     run(work())

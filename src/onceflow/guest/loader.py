@@ -130,10 +130,7 @@ def load_class(classpath: str, file: str, dag_folder: str | Path) -> type[Any]:
     prepare(dag_folder)
     module_path, _, name = classpath.rpartition(".")
     with loading:
-        if file:
-            module = _loaded(file, dag_folder) or load_file(file, dag_folder).module
-        else:
-            module = importlib.import_module(module_path)
+        module = loaded_file(file, dag_folder).module if file else importlib.import_module(module_path)
     found = getattr(module, name, None)
     if not isinstance(found, type):
         where = file or module_path

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from onceflow.model.errors import DagError
+from onceflow.model.text import cut, storable
 
 LONGEST_FLAW = 500
 
@@ -72,5 +73,4 @@ def _references(value: Any) -> Iterator[str]:
 
 def _short(text: str) -> str:
     """The text as it can be stored, and not too long."""
-    text = text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
-    return text if len(text) <= LONGEST_FLAW else text[: LONGEST_FLAW - 1] + "…"
+    return cut(storable(text), LONGEST_FLAW)

@@ -21,6 +21,7 @@ from typing import Any
 
 from onceflow.model.errors import DagError
 from onceflow.model.payload import Found, look_up
+from onceflow.model.text import cut, find_unstorable
 
 Filter = list[Any]
 
@@ -49,7 +50,7 @@ def judge_payload(wanted: Filter, payload: Any) -> Verdict:
     truth, why = _judge(wanted, payload)
     if truth:
         return Verdict(True)
-    return Verdict(False, why if len(why) <= LONGEST_REASON else why[: LONGEST_REASON - 1] + "…")
+    return Verdict(False, cut(why, LONGEST_REASON))
 
 
 def to_text(wanted: Filter) -> str:
@@ -134,8 +135,8 @@ def _is_plain(value: Any) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    """A text that a database can hold: without NUL, in valid Unicode."""
-    return isinstance(value, str) and "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
+    """A text that a database can hold."""
+    return isinstance(value, str) and find_unstorable(value) is None
 
 
 def _is_number(value: Any) -> bool:

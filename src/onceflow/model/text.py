@@ -27,6 +27,11 @@ def shortened(text: str, limit: int = TRACE_LIMIT) -> str:
     return f"{text[:half]} … {len(text) - 2 * half} characters left out … {text[-half:]}"
 
 
+def cut(text: str, limit: int) -> str:
+    """The text; of one with more than `limit` characters the beginning, so many in all."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
 def message_of(error: BaseException) -> str:
     """What an exception says, fit to be stored, whatever its `__str__` does."""
     try:

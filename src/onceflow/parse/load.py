@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import faulthandler
 import gc
-import hashlib
 import importlib
 import json
 import os
@@ -37,6 +36,7 @@ from onceflow.model.errors import GuestError
 from onceflow.model.serialize import to_json
 from onceflow.model.text import storable
 from onceflow.parse.failure import failure_of, last_line_in
+from onceflow.parse.folder import digest
 from onceflow.sdk.spec import Compiler
 
 ALWAYS = ("cronsim", "onceflow.sdk.bash", "onceflow.compat.finder", "json", "logging", "zoneinfo")
@@ -53,7 +53,7 @@ class Job:
     path: str
     folder: Path
     content: bytes
-    digest: str
+    source_hash: str
     timeout: float
 
 
@@ -77,10 +77,10 @@ def reply_to(request: dict[str, Any]) -> dict[str, Any]:
         content = (folder / path).read_bytes()
     except OSError as error:
         return _failure(ParseFailure(path, "", "unreadable", f"{error.strerror or error}", path))
-    digest = hashlib.blake2b(content, digest_size=16).hexdigest()
+    source_hash = digest(content)
     if not may_hold_dags(content):
-        return {"kind": "file"} | to_json(FileSpec(path, digest))
-    return _in_child(Job(path, folder, content, digest, timeout))
+        return {"kind": "file"} | to_json(FileSpec(path, source_hash))
+    return _in_child(Job(path, folder, content, source_hash, timeout))
 
 
 def may_hold_dags(content: bytes) -> bool:
@@ -197,16 +197,16 @@ def _packed(job: Job, answer: dict[str, Any]) -> bytes:
         return pack(answer)
     except GuestError as error:
         message = f"what the file declares is too large: {error.message}"
-        return pack(_failure(ParseFailure(job.path, job.digest, "too_large", message, job.path, error.remedy)))
+        return pack(_failure(ParseFailure(job.path, job.source_hash, "too_large", message, job.path, error.remedy)))
 
 
 def _load(job: Job) -> dict[str, Any]:
     try:
         loaded = load_file(job.path, job.folder, job.content)
         compiler = Compiler(job.folder)
-        spec = compiler.file(job.path, job.digest, loaded.dags, loaded.assets)
+        spec = compiler.file(job.path, job.source_hash, loaded.dags, loaded.assets)
     except BaseException as error:
-        return _failure(failure_of(error, job.path, job.folder, job.digest))
+        return _failure(failure_of(error, job.path, job.folder, job.source_hash))
     others = any(thread is not threading.main_thread() for thread in threading.enumerate())
     return {"kind": "file"} | to_json(spec) | {"starts_threads": others}
 
@@ -216,21 +216,21 @@ def _late(job: Job, _status: int, printed: str) -> ParseFailure:
     message = f"loading the file took longer than {job.timeout:g} s"
     remedy = "keep slow work out of the top level of a DAG file; do it inside a task"
     where = last_line_in(printed, job.path, job.folder)
-    return ParseFailure(job.path, job.digest, "parse_timeout", message, where, remedy, printed)
+    return ParseFailure(job.path, job.source_hash, "parse_timeout", message, where, remedy, printed)
 
 
 def _ended(job: Job, status: int, printed: str) -> ParseFailure:
     """The failure of a child that ended without an answer."""
     how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended its process with exit code {status}"
     remedy = "a DAG file must not end the process that loads it"
-    return ParseFailure(job.path, job.digest, "parse_crash", f"loading the file {how}", job.path, remedy, printed)
+    return ParseFailure(job.path, job.source_hash, "parse_crash", f"loading the file {how}", job.path, remedy, printed)
 
 
 def _fell_silent(job: Job, _status: int, printed: str) -> ParseFailure:
     """The failure of a child that lives on and cannot answer any more."""
     message = "loading the file closed the pipe to the process that waits for it"
     remedy = "a DAG file must not close file descriptors that it did not open"
-    return ParseFailure(job.path, job.digest, "parse_crash", message, job.path, remedy, printed)
+    return ParseFailure(job.path, job.source_hash, "parse_crash", message, job.path, remedy, printed)
 
 
 def _tail(printed: IO[bytes]) -> str:

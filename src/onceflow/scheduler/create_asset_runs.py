@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 
-from onceflow.executors import notify_queued
 from onceflow.runtime.crash_points import crash_point
 from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
 from onceflow.scheduler.alarm import Alarm
 from onceflow.scheduler.judge_consumers import judge_consumers
-from onceflow.scheduler.start_runs import start_startable
+from onceflow.scheduler.start_runs import start_startable, tell_started
 from onceflow.scheduler.turn import Turn
-from onceflow.store import deliveries, starts
+from onceflow.store import deliveries
 from onceflow.store.deliveries import PENDING_PER_CONSUMER, Claimed
 from onceflow.store.versions import Versions
 
@@ -58,10 +57,7 @@ class CreateAssetRuns(Service):
         if judged.storms:
             log.warning("more runs in a minute than allowed: events are held", dags=[s.dag for s in judged.storms])
         self._alarm.set({c.dag: None for c in claimed}, {d: s for d, s in judged.again.items() if s > 0})
-        if started:
-            notify_queued(self._role.wakeups)
-        if starts.RUNS_PER_DAG in started.values():
-            self._role.wakeups.wake("run")
+        tell_started(self._role.wakeups, started)
         return True
 
 

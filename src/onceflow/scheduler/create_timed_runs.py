@@ -10,8 +10,8 @@ from onceflow.runtime.crash_points import crash_point
 from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
-from onceflow.scheduler.start_runs import start_startable
-from onceflow.store import starts, timed
+from onceflow.scheduler.start_runs import start_startable, tell_started
+from onceflow.store import timed
 from onceflow.store.timed import DueDag
 from onceflow.store.versions import Version, Versions
 
@@ -51,10 +51,7 @@ class CreateTimedRuns(Service):
             )
             crash_point("scheduler.timed.before_commit")
         crash_point("scheduler.timed.after_commit")
-        if started:
-            notify_queued(self._role.wakeups)
-        if starts.RUNS_PER_DAG in started.values():
-            self._role.wakeups.wake("run")
+        tell_started(self._role.wakeups, started)
         return bool(following)
 
     def _due(self, dag: DueDag, version: Version | None) -> Due | None:

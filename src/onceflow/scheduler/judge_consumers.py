@@ -8,7 +8,6 @@ harms no other.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -108,7 +107,7 @@ async def _filter(
 ) -> dict[tuple[int, int], str | Exception]:
     """Of (dag, event), those that a filter does not accept, with the reason, or with the error that it ended in.
 
-    Payloads are read a few at a time, and each once, however many consumers ask.
+    Each payload is read once, however many consumers ask.
     """
     asked: dict[int, list[tuple[int, Filter]]] = {}
     for consumer in able:
@@ -117,13 +116,10 @@ async def _filter(
             if p.asset in filters:
                 asked.setdefault(p.event_id, []).append((consumer.dag, filters[p.asset]))
     unwanted: dict[tuple[int, int], str | Exception] = {}
-    events, step = sorted(asked), deliveries.PAYLOADS_AT_ONCE
-    for begin in range(0, len(events), step):
-        for event, text in await deliveries.payloads(tx, events[begin : begin + step]):
-            payload = json.loads(text)
-            for dag, wanted in asked[event]:
-                if reason := _unwanted(wanted, payload):
-                    unwanted[dag, event] = reason
+    async for event, payload in deliveries.payloads(tx, asked):
+        for dag, wanted in asked[event]:
+            if reason := _unwanted(wanted, payload):
+                unwanted[dag, event] = reason
     return unwanted
 
 

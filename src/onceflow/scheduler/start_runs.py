@@ -15,6 +15,7 @@ from onceflow.model.upstream import run_state
 from onceflow.runtime.crash_points import crash_point
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
+from onceflow.runtime.wakeups import Wakeups
 from onceflow.scheduler.decide import decide
 from onceflow.scheduler.turn import Turn
 from onceflow.store import starts, tasks
@@ -47,6 +48,14 @@ async def start_startable(tx: Connection, versions: Versions, dags: Collection[i
     if empty.ended:
         await tasks.advance(tx, empty)
     return started
+
+
+def tell_started(wakeups: Wakeups, started: Counter[int]) -> None:
+    """Tell the workers of runs that `start_startable` has started, and the start of the rest if there may be more."""
+    if started:
+        notify_queued(wakeups)
+    if starts.RUNS_PER_DAG in started.values():
+        wakeups.wake("run")
 
 
 class StartRuns(Service):

@@ -7,10 +7,11 @@ marked as judged, under the lock, and a later statement surveys them per asset.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import json
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from onceflow.model.consume import Group, Pending, Waiting
@@ -130,9 +131,12 @@ async def claim(
     return list(found.values())
 
 
-async def payloads(tx: Connection, events: Sequence[int]) -> list[tuple[int, str]]:
-    """The payloads (JSON text) of events, each with its event."""
-    return [(r["id"], r["extra"]) for r in await tx.fetch("events/payloads", list(events))]
+async def payloads(tx: Connection, events: Collection[int]) -> AsyncIterator[tuple[int, Any]]:
+    """Events with their payloads, which are read a few at a time."""
+    ids = sorted(events)
+    for begin in range(0, len(ids), PAYLOADS_AT_ONCE):
+        for row in await tx.fetch("events/payloads", ids[begin : begin + PAYLOADS_AT_ONCE]):
+            yield row["id"], json.loads(row["extra"])
 
 
 async def survey(

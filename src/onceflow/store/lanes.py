@@ -6,7 +6,6 @@ A replay is always possible: it touches no delivery, so one change still starts 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -139,15 +138,10 @@ async def _choose(tx: Connection, choice: Choice, names: Sequence[str] | None) -
 
 
 async def _unwanted(tx: Connection, schedule: AssetSchedule, chosen: Sequence[Pending]) -> dict[int, str]:
-    """The events that a filter does not accept, with the reason; payloads are read a few at a time."""
+    """The events that a filter does not accept, with the reason."""
     asked = {p.event_id: schedule.filters[p.asset] for p in chosen if p.asset in schedule.filters}
-    events, step, found = sorted(asked), deliveries.PAYLOADS_AT_ONCE, {}
-    for begin in range(0, len(events), step):
-        for event, text in await deliveries.payloads(tx, events[begin : begin + step]):
-            verdict = judge_payload(asked[event], json.loads(text))
-            if not verdict.accepted:
-                found[event] = verdict.reason
-    return found
+    judged = {event: judge_payload(asked[event], payload) async for event, payload in deliveries.payloads(tx, asked)}
+    return {event: verdict.reason for event, verdict in judged.items() if not verdict.accepted}
 
 
 async def _create(
