@@ -112,7 +112,11 @@ async def test_sigkill_takes_everything_down_and_loses_nothing(tmp_path: Path) -
         reports = await system.finished("report", len(keys), timeout=60)
         assert sorted(r["events"] for r in reports) == [[s.event_id] for s in stored]
         assert (await system.ended("waiting", run_id))["state"] == "success"
-        assert [a["outcome"] for a in await system.attempts("waiting", run_id)] == ["lost", "success"]
+        cut_off, last = [a["outcome"] for a in await system.attempts("waiting", run_id)]
+        assert cut_off in ("lost", "stopped"), (
+            "a worker may see its parent's pipe close just before it is killed itself"
+        )
+        assert last == "success"
         await system.verify()
 
 

@@ -55,7 +55,7 @@ COLUMNS = (
 @click.option("--dag", metavar="DAG_ID", help="Only events delivered to this DAG.")
 @click.option(
     "--disposition",
-    type=click.Choice(["open", *Disposition]),
+    type=click.Choice(["open", *(d.value for d in Disposition)]),
     help="Only events with such a delivery (open: pending or held).",
 )
 @click.option("--quarantined", is_flag=True, help="Only events whose payload breaks their asset's schema.")
