@@ -40,6 +40,7 @@ class Settings:
     max_events_per_minute: int = 10_000  # of one watcher, before it is a storm; 0 = any number
     max_runs_per_minute: int = 10_000  # of one DAG, that its events start, before it is a storm; 0 = any number
     lease_seconds: float = 5.0
+    hang_seconds: float = 60.0  # a role whose loop stands still for so long is killed by its parent and started again
     poll_seconds: float = 1.0
     parse_timeout: float = 30.0
     scan_seconds: float = 10.0  # full scan of the DAG folder, beside the file watcher
@@ -82,6 +83,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "max_events_per_minute": (0, MOST * MOST),
     "max_runs_per_minute": (0, MOST * MOST),
     "lease_seconds": (0.5, HOUR),
+    "hang_seconds": (10, 24 * HOUR),
     "poll_seconds": (0.05, HOUR),
     "parse_timeout": (1, HOUR),
     "scan_seconds": (0.5, 24 * HOUR),

@@ -158,6 +158,26 @@ async def test_what_a_killed_child_owned_is_taken_over_at_once(tmp_path: Path) -
         await system.verify()
 
 
+async def test_a_child_that_stands_still_is_killed_by_its_parent(tmp_path: Path) -> None:
+    """airflow #65945, #32091: alive is not working. The only one of its kind is replaced, however long its lease is."""
+    async with System(tmp_path, lease_seconds=LONG_LEASE, hang_seconds=10) as system:
+        await system.sound("pipeline.py", PIPELINE)
+        [scheduler] = await system.processes("scheduler")
+        [api] = await system.processes("api-server")
+        for frozen in (scheduler, api):
+            system.freeze(frozen["pid"])
+        await gone([scheduler["pid"], api["pid"]], timeout=60)
+        [stored] = await system.emit("orders", "while it stood still")
+        assert [r["events"] for r in await system.finished("report", 1)] == [[stored.event_id]]
+
+        async def all_there() -> bool:
+            return {p["kind"] for p in await system.processes()} >= {"scheduler", "api-server"}
+
+        await eventually(all_there, timeout=30, why="both are replaced")
+        assert "scheduler has stood still for 10 s: killing it" in system.log_tail()
+        await system.verify()
+
+
 @pytest.mark.timeout(180)
 async def test_killed_database_is_started_again(tmp_path: Path) -> None:
     async with System(tmp_path, schedulers=2, triggerers=1) as system:

@@ -1,7 +1,8 @@
 """A role child: connects, registers, keeps its lease, runs its services, says goodbye.
 
-The parent hands over the settings, with the database's address, as one JSON line on standard input and keeps that pipe
-open: its end of file says that the parent is gone. So the address is never in an environment that guests could inherit.
+Standard input is a socket that leads to the parent, which hands over the settings, with the database's address, as one
+JSON line. So the address is never in an environment that guests could inherit. Its end of file says that the parent is
+gone. The other way go pulses: a child whose loop stands still sends none, and its parent kills it.
 
 Exit codes: 0 stopped as asked, 1 a fault, 2 a setting is wrong, 4 the lease was lost, 5 the database has another
 schema or cannot be reached.
@@ -10,6 +11,7 @@ schema or cannot be reached.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -36,6 +38,7 @@ from onceflow.store.waiting import happens_within
 MISCONFIGURED, LEASE_LOST, UNUSABLE = 2, 4, 5
 CONNECTIONS = 3
 TURN_SECONDS = 0.15
+PULSES = 6  # sent in the time after which the parent gives up
 READY_SECONDS = 0.05
 OWNERS = frozenset({"triggerer", "worker"})
 """Roles that own something outside the database, so that they must end when their lease ran out by their own clock."""
@@ -91,6 +94,8 @@ def main(kind: str, build: Build) -> NoReturn:
 
 
 async def _run(kind: str, process: UUID, settings: Settings, build: Build) -> int:
+    os.set_blocking(sys.stdin.fileno(), False)
+    _pulse(asyncio.get_running_loop(), settings.hang_seconds / PULSES)
     await wait_until_ready(
         settings.database_url, waiting=lambda reason: log.warning("waiting for the database", reason=reason)
     )
@@ -105,6 +110,13 @@ async def _run(kind: str, process: UUID, settings: Settings, build: Build) -> in
         await processes.register(database, process, kind, settings.lease_seconds)
         log.info("at work", process=str(process))
         return await _serve(role, build)
+
+
+def _pulse(loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+    """Tell the parent, now and again and again, that the loop goes round."""
+    with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):  # it is frozen, or gone
+        os.write(sys.stdin.fileno(), b".")
+    loop.call_later(seconds, _pulse, loop, seconds)
 
 
 async def _serve(role: Role, build: Build) -> int:
@@ -218,7 +230,7 @@ class Heartbeat(Background):
 
 
 class ParentWatch(Background):
-    """Stops the role when its parent's end of the pipe on standard input closes."""
+    """Stops the role when its parent's end of standard input closes."""
 
     name = "parent watch"
 
@@ -228,7 +240,6 @@ class ParentWatch(Background):
     async def run(self, stop: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
         descriptor = sys.stdin.fileno()
-        os.set_blocking(descriptor, False)
         loop.add_reader(descriptor, self._readable, descriptor)
         try:
             await stop.wait()

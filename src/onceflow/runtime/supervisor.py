@@ -1,5 +1,7 @@
 """The parent of role children: starts them, restarts the dead, frees at once what those owned, stops them all.
 
+A child whose loop stands still (a call that does not return, a frozen process) is killed, and then it is dead, too.
+
 It is small on purpose: no event loop, no driver, no user code. SIGTERM and SIGINT stop the children, with SIGKILL for
 those that take longer than STOP_SECONDS. When the parent itself is killed its children die with it.
 """
@@ -10,9 +12,11 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
@@ -22,6 +26,8 @@ from onceflow.model.clock import boot_seconds
 
 STOP_SECONDS = 7.0
 STEADY_SECONDS = 30.0
+AWAY_SECONDS = 5.0
+"""A parent that did not look for so long was frozen itself, and perhaps its children were: silence proves nothing."""
 LONGEST_PAUSE = 30.0
 MISCONFIGURED = 2
 """Exit code of a child that no restart helps: it has said which setting is wrong. At its first start that ends all."""
@@ -42,6 +48,8 @@ class Child:
 
     kind: str
     process: subprocess.Popen[bytes] | None = None
+    line: socket.socket | None = None
+    heard: float = 0.0
     id: UUID = field(default_factory=uuid4)
     started: float = 0.0
     starts: int = 0
@@ -57,6 +65,7 @@ class Supervisor:
         self._children = [Child(kind) for kind in kinds]
         self._stopping = False
         self._code = 0
+        self._looked = boot_seconds()
         self._helpers: list[subprocess.Popen[bytes]] = []
         self.on_message: Callable[[dict[str, Any]], None] = lambda _: None
         """Called with what a child says: one JSON object a line on its standard output."""
@@ -76,6 +85,7 @@ class Supervisor:
             while not self._stopping:
                 self._start_due()
                 self._wait(wake_read)
+                self._kill_silent()
                 self._bury_dead()
                 self.watch()
         except BaseException:
@@ -90,12 +100,38 @@ class Supervisor:
         outputs = [c.process.stdout for c in self._children if c.process and c.process.stdout]
         soonest = min((c.start_at for c in self._children if c.process is None), default=float("inf"))
         timeout = max(0.0, min(1.0, soonest - boot_seconds()))
-        ready, _, _ = select.select([wake, *outputs], [], [], timeout)
+        lines = {c.line: c for c in self._children if c.line}
+        ready, _, _ = select.select([wake, *outputs, *lines], [], [], timeout)
         for source in ready:
             if source == wake:
                 os.read(wake, 4096)
+            elif source in lines:
+                self._hear(lines[source])
             else:
                 self._read_line(source)
+
+    def _hear(self, child: Child) -> None:
+        assert child.line is not None
+        try:
+            heard = child.line.recv(4096)
+        except ConnectionResetError:
+            heard = b""
+        if heard:
+            child.heard = boot_seconds()
+        else:  # it ends
+            child.line.close()
+            child.line = None
+
+    def _kill_silent(self) -> None:
+        now, limit = boot_seconds(), self.settings.hang_seconds
+        was_away, self._looked = now - self._looked > AWAY_SECONDS, now
+        for child in self._children:
+            if was_away:
+                child.heard = now
+            elif child.process is not None and now - child.heard > limit:
+                print(f"{child.kind} has stood still for {limit:g} s: killing it", file=sys.stderr, flush=True)
+                child.process.kill()
+                child.process.wait()
 
     def _read_line(self, output: Any) -> None:
         line = output.readline()
@@ -113,24 +149,20 @@ class Supervisor:
 
     def _start(self, child: Child) -> None:
         child.id = uuid4()
-        child.started = boot_seconds()
+        child.started = child.heard = boot_seconds()
         child.starts += 1
-        child.process = subprocess.Popen(
-            [sys.executable, "-m", MODULES[child.kind]],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE if child.kind in TALKING else None,
-            env=child_environment(),
-            start_new_session=True,
-        )
-        self._hand_over(child.process, {"settings": to_values(self.settings), "process": str(child.id)})
-
-    def _hand_over(self, process: subprocess.Popen[bytes], values: dict[str, Any]) -> None:
-        assert process.stdin is not None
-        try:
-            process.stdin.write(json.dumps(values).encode() + b"\n")
-            process.stdin.flush()
-        except BrokenPipeError:
-            return  # it died already; its exit code tells
+        child.line, theirs = socket.socketpair()
+        with theirs:
+            child.process = subprocess.Popen(
+                [sys.executable, "-m", MODULES[child.kind]],
+                stdin=theirs.fileno(),
+                stdout=subprocess.PIPE if child.kind in TALKING else None,
+                env=child_environment(),
+                start_new_session=True,
+            )
+        values = {"settings": to_values(self.settings), "process": str(child.id)}
+        with suppress(BrokenPipeError, ConnectionResetError):  # it died already; its exit code tells
+            child.line.sendall(json.dumps(values).encode() + b"\n")
 
     def _bury_dead(self) -> None:
         self._helpers = [h for h in self._helpers if h.poll() is None]
@@ -139,9 +171,9 @@ class Supervisor:
             if child.process is not None and child.process.poll() is not None:
                 self._report(child, child.process.returncode)
                 dead.append(str(child.id))
-                if child.process.stdin:
-                    child.process.stdin.close()
-                child.process = None
+                if child.line:
+                    child.line.close()
+                child.process = child.line = None
         if dead:
             self._release(dead)
 
@@ -167,9 +199,9 @@ class Supervisor:
             stderr=subprocess.DEVNULL,
             env=child_environment(),
         )
-        self._hand_over(helper, {"settings": to_values(self.settings), "dead": dead})
         assert helper.stdin is not None
-        helper.stdin.close()
+        with suppress(BrokenPipeError), helper.stdin as line:  # it died already: the leases run out
+            line.write(json.dumps({"settings": to_values(self.settings), "dead": dead}).encode())
         self._helpers.append(helper)
 
     def _stop_all(self) -> int:
