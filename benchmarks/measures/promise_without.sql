@@ -2,7 +2,7 @@
 -- Events are stored and handed to consumers as they come, whoever told them before; nothing says why a run was made.
 create or replace function record_events(
   p_asset bigint[], p_sighting uuid[], p_hash uuid[], p_key text[], p_extra text[], p_source text[],
-  p_flaw text[] default null, p_now timestamptz default null
+  p_flaw text[] default null, p_keyless boolean[] default null, p_now timestamptz default null
 ) returns table (n int, event_id bigint, status text) language plpgsql as $$
 begin
   return query

@@ -140,7 +140,7 @@ async def test_a_late_commit_with_a_smaller_id_is_not_missed(database_url: str) 
         sent = change("a")
         [first] = await late.fetch(
             statements.text("events/record"),
-            *([ids["a"]], [sent.sighting], [sent.hash], [None], ["{}"], ["{}"], None, None),
+            *([ids["a"]], [sent.sighting], [sent.hash], [None], ["{}"], ["{}"], None, None, None),
         )
         [second] = await record(database, "b")
         assert first["event_id"] < second.event_id

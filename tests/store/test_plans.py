@@ -184,11 +184,11 @@ HOT = [
     Hot("assets/find", 2, 6, 30, ("asset_name_key", "asset_uri"), lambda _: (["asset7", "uri://8", "nowhere"],)),
     Hot(
         *("events/record", 1, 12, 120, ("asset_pkey", "change_key_pkey")),
-        lambda _: ([7], SEEN[:1], SEEN[:1], ["new"], ["{}"], ["{}"], None, None),
+        lambda _: ([7], SEEN[:1], SEEN[:1], ["new"], ["{}"], ["{}"], None, None, None),
     ),
     Hot(
         *("events/record_if_owner", 1, 15, 120, ("watcher_pkey", "asset_pkey", "change_key_pkey")),
-        lambda _: (30, OWNER, 1, 1, "1", 1, 0, [7], SEEN[:1], SEEN[:1], ["new"], ["{}"], ["{}"], None, None),
+        lambda _: (30, OWNER, 1, 1, "1", 1, 0, [7], SEEN[:1], SEEN[:1], ["new"], ["{}"], ["{}"], None, None, None),
     ),
     Hot(
         "assets/conflicts",

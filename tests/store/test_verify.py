@@ -13,6 +13,7 @@ from onceflow.store.lanes import Choice
 from people import World
 
 ORDERS = ["asset", "orders"]
+QUARANTINED = "event_id, flaw, extra, stand_in, same_as, held_at, released_at, released_by"
 
 
 @pytest.fixture
@@ -155,6 +156,22 @@ async def test_fault(world: World, kind: str) -> None:
     assert not result["ok"]
     assert kind in {v["kind"] for v in result["violations"]}, result["violations"]
     assert all(v["meaning"] for v in result["violations"])
+
+
+FURTHER = [
+    ("event_without_identity", f"({QUARANTINED}) values (1, 'x', '{{}}', gen_random_uuid(), null, now(), null, null)"),
+    (
+        "quarantined_event_let_through",
+        f"({QUARANTINED}) values (1, 'x', '{{}}', gen_random_uuid(), 2, now(), now(), '{{}}')",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "row"), FURTHER)
+async def test_fault_of_an_event_without_a_key(world: World, kind: str, row: str) -> None:
+    await break_constraints(world.sql)
+    await world.sql.execute(f"insert into quarantine {row}")
+    assert kind in {v["kind"] for v in (await verify(world.database))["violations"]}
 
 
 def test_every_check_has_its_fault() -> None:

@@ -17,7 +17,7 @@ from onceflow.model.states import Disposition
 from onceflow.queries.events import EventFilter, show_event, stream_events
 from onceflow.queries.explain import seconds_text, source_text
 from onceflow.queries.rows import Row
-from onceflow.store.quarantine import release
+from onceflow.store.quarantine import Released, release
 
 
 @click.group()
@@ -58,7 +58,9 @@ COLUMNS = (
     type=click.Choice(["open", *(d.value for d in Disposition)]),
     help="Only events with such a delivery (open: pending or held).",
 )
-@click.option("--quarantined", is_flag=True, help="Only events whose payload breaks their asset's schema.")
+@click.option(
+    "--quarantined", is_flag=True, help="Only events in quarantine: their payload breaks a schema, or gives no key."
+)
 @click.option("--held", "disposition", flag_value="held", help="The same as --disposition held.")
 @click.option("--since", type=Moment(), help="Created at this time or later.")
 @click.option("--until", type=Moment(), help="Created at this time or earlier.")
@@ -108,19 +110,27 @@ def list_command(
 @click.argument("event_id", type=int)
 @click.option("--extra", type=JsonValue(), help="The payload that it should have had, as JSON.")
 @click.option("--as-is", is_flag=True, help="Let it go on with the payload that it has.")
+@click.option("--key", help="The key that it should have, where the payload does not give it.")
 @reason_option
-def fix(event_id: int, extra: Any, as_is: bool, reason: str | None) -> None:
-    """Let a quarantined event go on. It keeps its identity and its place."""
+@output_option
+def fix(event_id: int, extra: Any, as_is: bool, key: str | None, reason: str | None, output: str) -> None:
+    """Let a quarantined event go on. It keeps its identity and its place; one without a key gets it."""
     if (extra is None) != as_is:
         raise click.UsageError("give either --extra or --as-is")
 
-    async def work() -> None:
+    async def work() -> Released:
         async with connected() as database:
-            await release(database, event_id, extra=extra, as_it_is=as_is, by=who(), reason=reason)
+            done = await release(database, event_id, extra=extra, as_it_is=as_is, key=key, by=who(), reason=reason)
             await wake(database, "delivery")
+            return done
 
-    run(work())
-    click.echo(f"event {event_id} goes on")
+    done = run(work())
+    if output == "json":
+        print_json({"event_id": event_id, "key": done.key, "same_as": done.same_as})
+    elif done.same_as is None:
+        click.echo(f"event {event_id} goes on")
+    else:
+        click.echo(f"event {event_id} is the same change as event {done.same_as} (key {done.key}), and starts nothing")
 
 
 SIGHTING_COLUMNS = (

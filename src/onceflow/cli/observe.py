@@ -51,6 +51,7 @@ WATCHER_COLUMNS = (
     Column("LAG (S)", "lag"),
     Column("CANARY (S)", lambda row: (row["canary"] or {}).get("delay")),
     Column("UNMATCHED", "unmatched"),
+    Column("FLAWED", "flawed"),
     Column("STRIKES", "strikes"),
     Column("NEXT TRY", when("next_try_at")),
     Column("LAST ERROR", lambda row: _error(row)[:100]),

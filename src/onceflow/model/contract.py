@@ -12,9 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from onceflow.model.errors import DagError
-from onceflow.model.text import cut, storable
-
-LONGEST_FLAW = 500
+from onceflow.model.text import flaw_text
 
 
 def check_schema(schema: Any, what: str, where: str) -> None:
@@ -28,7 +26,7 @@ def check_schema(schema: Any, what: str, where: str) -> None:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         place = "/".join(map(str, error.absolute_path)) or "its top"
-        message = f"{what} has a schema that is none at {place}: {_short(error.message)}"
+        message = f"{what} has a schema that is none at {place}: {flaw_text(error.message)}"
         raise DagError(message, where=where, remedy=remedy) from error
     for reference in _references(schema):
         if not reference.startswith("#"):
@@ -41,8 +39,8 @@ def flaw(schema: Mapping[str, Any], extra: str) -> str | None:
     try:
         found = _judge(_validator(json.dumps(schema, sort_keys=True)), json.loads(extra))
     except Exception as error:  # a schema that cannot be applied, such as one that refers to itself for ever
-        return _short(f"the schema cannot be applied: {type(error).__name__}: {error}")
-    return None if found is None else _short(found)
+        return flaw_text(f"the schema cannot be applied: {type(error).__name__}: {error}")
+    return None if found is None else flaw_text(found)
 
 
 def _judge(validator: Any, payload: Any) -> str | None:
@@ -69,8 +67,3 @@ def _references(value: Any) -> Iterator[str]:
     elif isinstance(value, (list, tuple)):
         for part in value:
             yield from _references(part)
-
-
-def _short(text: str) -> str:
-    """The text as it can be stored, and not too long."""
-    return cut(storable(text), LONGEST_FLAW)

@@ -11,6 +11,7 @@ from typing import Any
 
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 MESSAGE_LIMIT = 10_000
+FLAW_LIMIT = 500
 TRACE_LIMIT = 50_000
 
 
@@ -30,6 +31,11 @@ def shortened(text: str, limit: int = TRACE_LIMIT) -> str:
 def cut(text: str, limit: int) -> str:
     """The text; of one with more than `limit` characters the beginning, so many in all."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def flaw_text(text: str) -> str:
+    """What is wrong with a payload, as it can be stored, and not too long."""
+    return cut(storable(text), FLAW_LIMIT)
 
 
 def message_of(error: BaseException) -> str:

@@ -8,6 +8,7 @@ failing        red         it failed, was started again, and has not made up for
 backing off    red         it failed and is not tried again yet
 storm          red         it told more in a minute than it may, and is stopped until a person releases it
 silent         red         no observation for longer than it promises
+flawed         red         what it told last is in quarantine, as its asset has something there
 late           red         its canary was stored a while ago, and no scheduler has judged it
 unowned        red         nobody has run it for longer than the limit: no triggerer is ready
 removed        removed     no DAG file declares it any more
@@ -36,6 +37,7 @@ class Seen:
     unowned_for:  seconds for which nobody has run it, if nobody does
     silent_after: seconds that it may be quiet; None: it promises nothing
     canary_waits: seconds for which its canary, stored, has not been judged; None: it is, or there is none
+    flaw:         what is wrong with what it told last, while something of its assets is in quarantine
     storm:        what it told in the minute that tripped its breaker, and what it may
     """
 
@@ -50,6 +52,7 @@ class Seen:
     error: str = ""
     storm: Mapping[str, int] | None = None
     canary_waits: float | None = None
+    flaw: str | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ def _running(seen: Seen) -> Health:
         return Health("silent", "red", f"no observation for {seen.quiet:.0f} s, {seen.silent_after:.0f} s are allowed")
     if seen.canary_waits is not None and seen.canary_waits > LATE_SECONDS:
         return Health("late", "red", f"its canary waits for a scheduler for {seen.canary_waits:.0f} s: is one ready?")
+    if seen.flaw is not None:
+        return Health("flawed", "red", f"what it told last is in quarantine: {seen.flaw}")
     if seen.observed:
         return Health("watching", "healthy")
     if seen.silent_after is not None:

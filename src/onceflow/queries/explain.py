@@ -11,7 +11,7 @@ from onceflow.queries.rows import Row
 HELD = {
     "pause": "held because the DAG is paused; `onceflow dags unpause {dag_id}` gives it back",
     "inactive": "held because no DAG file defines this DAG any more; it is judged when the DAG returns",
-    "quarantine": "held in quarantine, as its payload breaks the asset's schema; `onceflow events fix` lets it go on",
+    "quarantine": "held in quarantine, as something is wrong with its payload; `onceflow events fix` lets it go on",
     "unscheduled": "held because the DAG's schedule does not name this asset any more; judged when it does again",
     "storm": "held because the events of DAG {dag_id} started more runs in a minute than max_runs_per_minute allows; "
     "`onceflow dags release {dag_id}` lets it go on",
@@ -152,11 +152,13 @@ def quarantine_lines(event: Row) -> list[str]:
     """That an event is, or was, in quarantine, and why. `event` is one of `events/show`."""
     if event["flaw"] is None:
         return []
-    lines = [f"quarantined at {event['held_at']}, as its payload breaks the asset's schema: {event['flaw']}"]
+    why = "as its payload gives no key" if event["keyless"] else "as something is wrong with its payload"
+    lines = [f"quarantined at {event['held_at']}, {why}: {event['flaw']}"]
     if event["released_at"]:
         how = "as it came" if event["extra"] == event["extra_as_it_came"] else "with another payload"
         why = f" ({event['released_because']})" if event["released_because"] else ""
-        lines.append(f"released at {event['released_at']} {how}, by {source_text(event['released_by'])}{why}")
+        did = "released" if event["same_as"] is None else f"found to be the same change as event {event['same_as']}"
+        lines.append(f"{did} at {event['released_at']} {how}, by {source_text(event['released_by'])}{why}")
     return lines
 
 
@@ -164,6 +166,8 @@ def identity_text(event: Row) -> str:
     """What tells whether a sighting is of this event."""
     if event["key"]:
         return f"key {event['key']}"
+    if event["keyless"]:
+        return "no key, known by its payload until it is mended"
     if message := event["source"].get("message"):
         epoch = f" of epoch {message['epoch']}" if "epoch" in message else ""
         return f"no key, known by message {message['id']} of {message['source']}{epoch}"

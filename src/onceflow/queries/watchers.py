@@ -43,6 +43,7 @@ def _judged(row: Row) -> Row:
             strikes=row["strikes"],
             silent_after=row["silent_after"],
             storm=row["storm"],
+            flaw=row["flaw"],
             error=str(error.get("message", "")) if isinstance(error, dict) else "",
             **{name: row.pop(name) for name in JUDGED},
         )

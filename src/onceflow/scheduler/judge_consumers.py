@@ -19,6 +19,7 @@ from onceflow.model.consume import Group, Judgement, Pending, Situation, judge_e
 from onceflow.model.dagspec import AssetSchedule
 from onceflow.model.event_filter import Filter, judge_payload
 from onceflow.model.serialize import dumps
+from onceflow.model.text import message_of
 from onceflow.runtime.log import get_logger
 from onceflow.store import deliveries, interventions
 from onceflow.store.database import Connection
@@ -189,7 +190,8 @@ def _wanted(
         if p.asset not in named:
             settled.append(Settled(consumer.dag, p.event_id, "held", "unscheduled"))
         elif isinstance(reason, Exception):
-            raise reason
+            text = f"error: its filter failed: {type(reason).__name__}: {message_of(reason)}"
+            settled.append(Settled(consumer.dag, p.event_id, "held", text))
         elif reason is not None:
             settled.append(Settled(consumer.dag, p.event_id, "filtered", reason))
         else:

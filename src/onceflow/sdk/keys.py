@@ -16,6 +16,7 @@ from typing import Any
 from onceflow.model import key as model
 from onceflow.model.errors import DagError, InputError
 from onceflow.model.key import Key, check_path
+from onceflow.model.text import message_of
 
 KeyArg = str | Sequence[str] | Callable[[Any], object]
 
@@ -55,8 +56,8 @@ def call(function: Callable[[Any], object], payload: Any, owner: str) -> str:
     what = f"what the key function {name} of {owner} gives"
     try:
         result = function(payload)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         remedy = "it has to give a key for every payload; let the change bring its own key where it cannot"
-        message = f"the key function {name} of {owner} failed: {type(error).__name__}: {error}"
+        message = f"the key function {name} of {owner} failed: {type(error).__name__}: {message_of(error)}"
         raise InputError(message, where=owner, remedy=remedy) from error
     return model.from_result(result, what, owner)

@@ -47,17 +47,26 @@ def by_rules(
 ) -> list[Change]:
     """The changes with the keys that are declared for them, by their watcher or their asset, and with their flaws.
 
-    `watched`: a watcher tells of them. Raises InputError when a payload does not give the key that it should, and for a
-    change that an asset with a high-water mark could not know again.
+    `watched`: a watcher tells of them, whom nobody can tell what is wrong: a payload that does not give the key that it
+    should is a flaw then, too. Otherwise raises InputError for it; and always for a change that an asset with a
+    high-water mark could not know again.
     """
     own, found = watcher or {}, []
     for change in changes:
         rules = assets[change.asset].rules
         if rules.high_water:
             _check_order(change, watched)
-        known = identified(change, own.get(change.asset), rules.key)
-        found.append(known if rules.schema is None else replace(known, flaw=flaw(rules.schema, known.extra)))
+        known = identified(change, own.get(change.asset), rules.key, isolate=watched)
+        found.append(_by_contract(known, rules.schema))
     return found
+
+
+def _by_contract(change: Change, schema: Mapping[str, Any] | None) -> Change:
+    """The change with what is wrong with its payload; one that is not as it was told breaks no contract."""
+    if schema is None or (change.flaw is not None and not change.keyless):
+        return change
+    found = [text for text in (change.flaw, flaw(schema, change.extra)) if text is not None]
+    return replace(change, flaw="; ".join(found) or None)
 
 
 def _check_order(change: Change, watched: bool) -> None:

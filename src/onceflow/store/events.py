@@ -89,8 +89,9 @@ async def record_if_owner(
     `batch` numbers what is sent in this term, and stays the same when it is sent again: a session that was cut off, and
     comes after the one sent in its place and the next batch, does not move the cursor back. `unmatched`: how many more
     changes it saw that matched no asset.
-    Raises FencedError when the watcher was claimed by somebody else, StaleError when it feeds other assets by now, and
-    InputError when a payload lacks the declared key; then nothing was written.
+    A payload that lacks the declared key is quarantined, as one that breaks its asset's schema. Raises FencedError when
+    the watcher was claimed by somebody else, StaleError when it feeds other assets by now, and InputError when the
+    trigger breaks the rules of an asset; then nothing was written.
     """
     found = await assets.find(database, [c.asset for c in changes]) if changes else {}
     changes = by_rules(changes, found, keys, watched=True)
@@ -107,7 +108,7 @@ async def record_if_owner(
 def _check_identified(changes: Sequence[Change]) -> None:
     """Each of several triggerers would make an event of its own of a change that nothing identifies."""
     for change in changes:
-        if change.key is None and change.message is None:
+        if change.key is None and change.message is None and not change.keyless:
             remedy = 'give every TriggerEvent a key, declare one for the asset, or use mode="single"'
             raise InputError(f'a watcher with mode="all" told {change.asset!r} a change without a key', remedy=remedy)
 
@@ -122,6 +123,7 @@ def _arrays(changes: Sequence[Change], found: dict[str, AssetRef], source: dict[
         [c.extra for c in changes],
         [text if c.message is None else dumps(source_of(c, source)) for c in changes],
         [c.flaw for c in changes] if any(c.flaw for c in changes) else None,
+        [c.keyless for c in changes] if any(c.keyless for c in changes) else None,
     ]
 
 

@@ -102,7 +102,10 @@ def route(batch: Batch, start: UUID, feeds: Routes) -> Routed:
     matching = any(r.match is not None for r in feeds.routes)
     for index, event in enumerate(batch.events):
         payload = json.loads(event["extra"]) if matching else None
-        found = {r.asset: r for r in feeds.routes if r.match is None or judge_payload(r.match, payload).accepted}
+        told = "flaw" not in event  # else nobody knows whose it is: it is everybody's
+        found = {
+            r.asset: r for r in feeds.routes if r.match is None or not told or judge_payload(r.match, payload).accepted
+        }
         changes += [_change(event, r, start, f"{batch.number}.{index}") for r in found.values()]
         unmatched += not found
     return Routed(changes, {r.asset: r.key for r in feeds.routes if r.key is not None}, unmatched)
@@ -112,8 +115,13 @@ def _change(event: Mapping[str, Any], to: Route, start: UUID, place: str) -> Cha
     """One event as a change of one asset; its sighting depends on nothing that may change while it is sent again."""
     given = event.get("message")
     message = None if given is None else MessageId.of(given)
-    key = event["key"] if event["key"] is not None else event.get("keys", {}).get(str(to.asset_id))
-    return Change(to.asset, event["extra"], key, uuid5(start, f"{place}.{to.asset_id}"), message)
+    of = str(to.asset_id)
+    key = event["key"] if event["key"] is not None else event.get("keys", {}).get(of)
+    flaw = event.get("flaw") or event.get("flaws", {}).get(of)
+    keyless = key is None and (event.get("keyless", False) or of in event.get("flaws", {}))
+    return Change(
+        to.asset, event["extra"], key, uuid5(start, f"{place}.{to.asset_id}"), message, flaw=flaw, keyless=keyless
+    )
 
 
 async def _read_routes(role: Role, watcher: OwnedWatcher, feeds: Routes) -> Routes:

@@ -29,7 +29,7 @@ from onceflow.model.event_filter import Filter, judge_payload
 from onceflow.model.limits import check_extra, check_key
 from onceflow.model.message import MessageId
 from onceflow.model.serialize import decode, dumps
-from onceflow.model.text import message_of, shortened, storable
+from onceflow.model.text import flaw_text, message_of, shortened, storable
 from onceflow.sdk.trigger import UNSET, BaseEventTrigger, Checkpoint, TriggerEvent
 from onceflow.triggerer.canaries import Canaries
 
@@ -222,7 +222,8 @@ class Guest:
 def batch(yielded: Any, keyed: Sequence[Keyed] = ()) -> dict[str, Any]:
     """What a trigger yielded, as a message: events (extra as JSON text, key), and the cursor's text if there is one.
 
-    `keyed` give keys to events that have none of their own: the field `keys`, by asset.
+    `keyed` give keys to events that have none of their own: the field `keys`, by asset; where they cannot, `flaws` say
+    why. `flaw`: the event cannot be stored as it was told; `keyless`: nor can its key.
     """
     if isinstance(yielded, Checkpoint):
         return {"events": [], "cursor": dumps(yielded.cursor, "cursor")}
@@ -242,12 +243,11 @@ def batch(yielded: Any, keyed: Sequence[Keyed] = ()) -> dict[str, Any]:
 
 def _event(event: TriggerEvent, keyed: Sequence[Keyed]) -> dict[str, Any]:
     extra = dumps(event.payload, "payload")
-    check_extra(extra, "payload")
-    told: dict[str, Any] = {"extra": extra, "key": event.key}
+    told: dict[str, Any] = _sized(extra) | {"key": event.key}
     if event.key is not None:
-        check_key(event.key, "key")
+        told |= _checked(event.key)
     elif keyed:
-        told["keys"] = _keys(event.payload, extra, keyed)
+        told |= _keys(event.payload, extra, keyed)
     if event.message_id is None:
         return told
     if not isinstance(event.message_id, MessageId):
@@ -256,16 +256,47 @@ def _event(event: TriggerEvent, keyed: Sequence[Keyed]) -> dict[str, Any]:
     return told | {"message": event.message_id.as_dict()}
 
 
-def _keys(payload: Any, extra: str, keyed: Sequence[Keyed]) -> dict[str, str]:
-    """The keys of a payload for the assets that it matches."""
-    found = {
-        k.asset: k.key_of(payload)
-        for k in keyed
-        if k.match is None or judge_payload(k.match, json.loads(extra)).accepted
-    }
-    for key in found.values():
+def _sized(extra: str) -> dict[str, Any]:
+    """The payload; of one that is too large what is needed to find it again, and the flaw."""
+    try:
+        check_extra(extra, "payload")
+    except InputError as error:
+        from hashlib import blake2b
+
+        kept = {
+            "bytes": len(extra),
+            "blake2b": blake2b(extra.encode(), digest_size=16).hexdigest(),
+            "begins": extra[:1000],
+        }
+        return {"extra": dumps({"too_large": kept}), "flaw": flaw_text(str(error))}
+    return {"extra": extra}
+
+
+def _checked(key: str) -> dict[str, Any]:
+    """Nothing, if the key is one; else that there is none, and the flaw. Raises InputError for what is no text."""
+    try:
         check_key(key, "key")
-    return found
+    except InputError as error:
+        if not isinstance(key, str):
+            raise
+        return {"key": None, "keyless": True, "flaw": flaw_text(str(error))}
+    return {}
+
+
+def _keys(payload: Any, extra: str, keyed: Sequence[Keyed]) -> dict[str, dict[str, str]]:
+    """The keys of a payload for the assets that it matches, and why there is none."""
+    keys: dict[str, str] = {}
+    flaws: dict[str, str] = {}
+    for k in keyed:
+        if k.match is not None and not judge_payload(k.match, json.loads(extra)).accepted:
+            continue
+        try:
+            key = k.key_of(payload)
+            check_key(key, "key")
+            keys[k.asset] = key
+        except InputError as error:
+            flaws[k.asset] = flaw_text(error.message)
+    return {"keys": keys, "flaws": flaws}
 
 
 def describe(error: BaseException) -> dict[str, str]:

@@ -151,6 +151,7 @@ create table asset (
   seq bigint not null default 0,
   pruned bigint not null default 0,
   forgotten bigint not null default 0,
+  mended bigint not null default 0,
   marked boolean not null default false,
   subscribers bigint[] not null default '{}'
 ) with (fillfactor = 50);
@@ -158,6 +159,7 @@ comment on column asset.rules is 'what its declarations say of its changes: the 
 comment on column asset.seq is 'number of events so far; the next event gets seq + 1, so order by seq is order of commit';
 comment on column asset.pruned is 'how many of its events went when they were old';
 comment on column asset.forgotten is 'how many of their identities went, too';
+comment on column asset.mended is 'how many of its events have two identities: their key, and the payload by which they were known before they got it';
 comment on column asset.marked is 'some of those are known by a high-water mark';
 comment on column asset.subscribers is 'ids of the DAGs that get a delivery of each event, read from the locked row';
 create unique index asset_uri on asset (uri) where active and uri <> '';
@@ -224,6 +226,9 @@ create table watcher (
   last_error_at timestamptz,
   unmatched bigint not null default 0,
   last_unmatched_at timestamptz,
+  flawed bigint not null default 0,
+  last_flawed_at timestamptz,
+  last_flaw text,
   check (mode = 'single' or (owner is null and cursor is null)),
   check ((storm is null) = (storm_at is null)),
   check (storm is null or (owner is null and next_try_at = 'infinity'))
@@ -243,6 +248,8 @@ comment on column watcher.max_events_per_minute is 'how many it may tell in a mi
 comment on column watcher.storm is 'what tripped its breaker: it is not run, with its cursor where it was, until a person releases it';
 comment on column watcher.canary is 'seconds from one synthetic change to the next; null: none';
 comment on column watcher.unmatched is 'changes that matched none of its assets: acknowledged, and no events';
+comment on column watcher.flawed is 'changes that it told which are in quarantine: acknowledged, and events that are held';
+comment on column watcher.last_flaw is 'what is wrong with the last change that it told; null: nothing';
 create index watcher_owner on watcher (owner) where owner is not null;
 create index watcher_free on watcher (next_try_at) where active and mode = 'single' and owner is null;
 create index watcher_all on watcher (id) where active and mode = 'all';
@@ -354,13 +361,18 @@ create table quarantine (
   event_id bigint primary key references event on delete cascade,
   flaw text not null,
   extra json not null,
+  stand_in uuid,
+  same_as bigint,
   held_at timestamptz not null,
   released_at timestamptz,
   released_by json,
   reason text,
-  check ((released_at is null) = (released_by is null))
+  check ((released_at is null) = (released_by is null)),
+  check (same_as is null or (stand_in is not null and released_at is not null))
 );
-comment on table quarantine is 'events whose payload breaks the schema of their asset; extra = the payload as it came';
+comment on table quarantine is 'events whose payload breaks the schema of their asset, or does not give the key that it should; extra = the payload as it came';
+comment on column quarantine.stand_in is 'hash of a payload that gave no key: one more identity of the event, and the only one until it gets a key';
+comment on column quarantine.same_as is 'the event that had the key when this one got it: the same change, so this one starts nothing';
 create index quarantine_open on quarantine (event_id) where released_at is null;
 
 -- Deliveries, decisions, runs ---------------------------------------------------------------------------------------
@@ -380,7 +392,7 @@ create table delivery (
   check ((disposition in ('pending', 'held')) = (decided_at is null)),
   check (disposition not in ('held', 'filtered', 'superseded', 'discarded') or reason is not null),
   check (judged or disposition <> 'held'),
-  check (disposition <> 'discarded' or intervention_id is not null)
+  check (disposition <> 'discarded' or intervention_id is not null or starts_with(reason, 'the same change as event '))
 ) with (fillfactor = 70);
 comment on column delivery.intervention_id is 'what a person did that let it go on, or discarded it';
 create index delivery_unjudged on delivery (dag_id, event_id) where disposition = 'pending' and not judged;

@@ -55,6 +55,42 @@ begin
   return p_event;
 end $$;
 
+-- Gives a quarantined event without a key its key, and lets it go on like release_event. If that key is another event's, both are
+-- one change: this one is discarded with a reason that names the other, and lets that go on with its payload if that is
+-- quarantined and p_sound. Returns the event that the change is now, null if p_event is not quarantined without a key (any
+-- more). The caller has locked its asset.
+create function name_event(
+  p_event bigint, p_hash uuid, p_key text, p_extra text, p_sound boolean, p_by text, p_reason text, p_now timestamptz
+) returns bigint language plpgsql as $$
+declare asset_ bigint; winner bigint;
+begin
+  select e.asset_id into asset_ from event e join quarantine q on q.event_id = e.id
+  where e.id = p_event and q.stand_in = e.hash and q.released_at is null;
+  if not found then
+    return null;
+  end if;
+  insert into change_key (asset_id, hash, event_id) values (asset_, p_hash, p_event) on conflict do nothing;
+  select c.event_id into winner from change_key c where c.asset_id = asset_ and c.hash = p_hash;
+  if winner = p_event then
+    update event e set key = p_key, hash = p_hash where e.id = p_event;
+    update asset a set mended = a.mended + 1 where a.id = asset_;
+    return release_event(p_event, p_extra, p_by, p_reason, p_now);
+  end if;
+  update quarantine q set released_at = p_now, released_by = p_by::json, reason = p_reason, same_as = winner where q.event_id = p_event;
+  update event e set extra = coalesce(p_extra::json, e.extra) where e.id = p_event returning e.extra::text into p_extra;
+  update delivery y set disposition = 'discarded', reason = same_change(winner), decided_at = p_now
+  where y.event_id = p_event and y.disposition = 'held' and y.reason = 'quarantine';
+  if p_sound then
+    perform release_event(winner, p_extra, p_by, p_reason, p_now);
+  end if;
+  return winner;
+end $$;
+
+-- Why a delivery of an event that turned out to be the change of another one is discarded.
+create function same_change(p_event bigint) returns text language sql immutable as $$
+  select 'the same change as event ' || p_event
+$$;
+
 -- Which of these changes, by their number, are of events that were pruned and are known by a high-water mark.
 create function passed_high_water(p_asset bigint[], p_hash uuid[], p_source text[]) returns bigint[] language plpgsql as $$
 begin
@@ -72,11 +108,12 @@ end $$;
 --   status 'stored' (a new event), 'duplicate' (a witness of event_id), 'repeated' (this sighting was recorded before),
 --   'released' (a witness whose payload takes the place of a quarantined one).
 -- event_id is 0 for a duplicate that only a high-water mark knows.
--- p_flaw: why a payload breaks the schema of its asset, null where it does not; null altogether if none does. The event is
--- stored in its place all the same, and its deliveries are held.
+-- p_flaw: what is wrong with a payload, null where nothing is; null altogether if nothing is with any. The event is
+-- stored in its place all the same, and its deliveries are held. p_keyless: whether what is wrong is that it gives no key,
+-- so that the hash is its payload's.
 create function record_events(
   p_asset bigint[], p_sighting uuid[], p_hash uuid[], p_key text[], p_extra text[], p_source text[],
-  p_flaw text[] default null, p_now timestamptz default null
+  p_flaw text[] default null, p_keyless boolean[] default null, p_now timestamptz default null
 ) returns table (n int, event_id bigint, status text) language plpgsql as $$
 declare now_ timestamptz; new_id bigint[]; winner bigint[]; released bigint[] := '{}'; marked boolean; passed bigint[] := '{}';
 begin
@@ -117,9 +154,9 @@ begin
 
   if p_flaw is not null then
     with bad as (
-      insert into quarantine as q (event_id, flaw, extra, held_at)
-      select u.new_id, u.flaw, u.extra::json, now_
-      from unnest(new_id, winner, p_flaw, p_extra) as u (new_id, winner, flaw, extra)
+      insert into quarantine as q (event_id, flaw, extra, stand_in, held_at)
+      select u.new_id, u.flaw, u.extra::json, case when u.keyless then u.hash end, now_
+      from unnest(new_id, winner, p_flaw, p_extra, p_keyless, p_hash) as u (new_id, winner, flaw, extra, keyless, hash)
       where u.new_id = u.winner and u.flaw is not null returning q.event_id
     )
     update delivery y set disposition = 'held', judged = true, reason = 'quarantine' from bad b where y.event_id = b.event_id;
@@ -148,6 +185,14 @@ begin
   from unnest(new_id, winner) with ordinality as u (new_id, winner, n) left join event e on e.id = u.winner order by u.n;
 end $$;
 
+-- How many of some changes have a flaw, and what the last one's is.
+create function flaws(p_flaw text[]) returns int language sql immutable as $$
+  select coalesce(cardinality(array_remove(p_flaw, null)), 0)
+$$;
+create function last_flaw(p_flaw text[]) returns text language sql immutable as $$
+  select (array_remove(p_flaw, null))[flaws(p_flaw)]
+$$;
+
 -- Records what a watcher saw: fence, cursor and count, then the events of the assets that matched, in one transaction.
 -- `p_unmatched` changes matched no asset. `p_batch` counts the batches of a term: a session that was cut off and comes later
 -- than the one sent in its place leaves the cursor alone, which may have moved on since, and counts nothing again.
@@ -157,7 +202,7 @@ end $$;
 create function record_watched(
   p_watcher bigint, p_owner uuid, p_term bigint, p_routing bigint, p_cursor text, p_batch bigint, p_unmatched int,
   p_asset bigint[], p_sighting uuid[], p_hash uuid[], p_key text[], p_extra text[], p_source text[],
-  p_flaw text[] default null, p_now timestamptz default null
+  p_flaw text[] default null, p_keyless boolean[] default null, p_now timestamptz default null
 ) returns table (n int, event_id bigint, status text) language plpgsql as $$
 declare now_ timestamptz := coalesce(p_now, clock_timestamp()); found_routing bigint;
 begin
@@ -165,6 +210,9 @@ begin
   set cursor = case when p_batch <= w.batch then w.cursor else coalesce(p_cursor::json, w.cursor) end,
       unmatched = w.unmatched + case when p_batch <= w.batch then 0 else p_unmatched end,
       last_unmatched_at = case when p_unmatched > 0 then now_ else w.last_unmatched_at end,
+      flawed = w.flawed + case when p_batch <= w.batch then 0 else flaws(p_flaw) end,
+      last_flawed_at = case when flaws(p_flaw) > 0 then now_ else w.last_flawed_at end,
+      last_flaw = case when cardinality(p_asset) > 0 then last_flaw(p_flaw) else w.last_flaw end,
       batch = greatest(w.batch, p_batch), last_observation = now_,
       last_event_at = case when cardinality(p_asset) > 0 then now_ else w.last_event_at end,
       strikes = case when forgiven(w.claimed_at, w.strikes) then 0 else w.strikes end,
@@ -177,18 +225,18 @@ begin
   if found_routing <> p_routing then
     raise exception 'watcher % feeds other assets by now', p_watcher using errcode = 'OF004';
   end if;
-  return query select * from record_events(p_asset, p_sighting, p_hash, p_key, p_extra, p_source, p_flaw, p_now);
+  return query select * from record_events(p_asset, p_sighting, p_hash, p_key, p_extra, p_source, p_flaw, p_keyless, p_now);
 end $$;
 
 -- The same for a watcher of mode all, which every triggerer runs: each has a row of its own, and there is no cursor. Its
--- changes carry keys, so those that several triggerers tell are one event each. What matched nothing is counted by the
--- triggerer with the smallest id alone, so that it is counted once.
+-- changes carry keys, so those that several triggerers tell are one event each. What matched nothing, or is
+-- in quarantine, is counted by the triggerer with the smallest id alone, so that it is counted once.
 create function record_watched_by_all(
   p_watcher bigint, p_owner uuid, p_term bigint, p_routing bigint, p_unmatched int,
   p_asset bigint[], p_sighting uuid[], p_hash uuid[], p_key text[], p_extra text[], p_source text[],
-  p_flaw text[] default null, p_now timestamptz default null
+  p_flaw text[] default null, p_keyless boolean[] default null, p_now timestamptz default null
 ) returns table (n int, event_id bigint, status text) language plpgsql as $$
-declare now_ timestamptz := coalesce(p_now, clock_timestamp()); found_routing bigint; ran bigint;
+declare now_ timestamptz := coalesce(p_now, clock_timestamp()); found_routing bigint; ran bigint; flawed_ boolean;
 begin
   update watching g
   set last_observation = now_, last_event_at = case when cardinality(p_asset) > 0 then now_ else g.last_event_at end,
@@ -196,19 +244,23 @@ begin
       last_error = case when forgiven(g.claimed_at, g.strikes) then null else g.last_error end
   where g.watcher_id = p_watcher and g.owner = p_owner and g.term = p_term and g.running
   returning g.generation into ran;
-  select w.routing into found_routing from watcher w where w.id = p_watcher and w.active and w.generation = ran;
+  select w.routing, w.last_flaw is not null into found_routing, flawed_
+  from watcher w where w.id = p_watcher and w.active and w.generation = ran;
   if not found then
     raise exception 'watcher % is not run by % with term %, or was edited', p_watcher, p_owner, p_term using errcode = 'OF001';
   end if;
   if found_routing <> p_routing then
     raise exception 'watcher % feeds other assets by now', p_watcher using errcode = 'OF004';
   end if;
-  if p_unmatched > 0 then
-    update watcher w set unmatched = w.unmatched + p_unmatched, last_unmatched_at = now_
+  if p_unmatched > 0 or flaws(p_flaw) > 0 or (flawed_ and cardinality(p_asset) > 0) then
+    update watcher w
+    set unmatched = w.unmatched + p_unmatched, last_unmatched_at = case when p_unmatched > 0 then now_ else w.last_unmatched_at end,
+        flawed = w.flawed + flaws(p_flaw), last_flawed_at = case when flaws(p_flaw) > 0 then now_ else w.last_flawed_at end,
+        last_flaw = case when cardinality(p_asset) > 0 then last_flaw(p_flaw) else w.last_flaw end
     where w.id = p_watcher and not exists (
       select 1 from watching o where o.watcher_id = p_watcher and o.running and o.owner < p_owner);
   end if;
-  return query select * from record_events(p_asset, p_sighting, p_hash, p_key, p_extra, p_source, p_flaw, p_now);
+  return query select * from record_events(p_asset, p_sighting, p_hash, p_key, p_extra, p_source, p_flaw, p_keyless, p_now);
 end $$;
 
 -- Subscribes a DAG to assets, which the caller has locked. The interval begins with the next event (one that was closed
@@ -255,10 +307,13 @@ begin
   with batch as (
     select e.id, e.seq from event e where e.asset_id = p_asset and e.seq >= begin_ order by e.seq limit p_limit
   ), made as (
-    insert into delivery (event_id, dag_id, asset_id, disposition, judged, reason)
-    select b.id, p_dag, p_asset, case when q.event_id is null then 'pending' else 'held' end::disposition, q.event_id is not null,
-           case when q.event_id is not null then 'quarantine' end
-    from batch b left join quarantine q on q.event_id = b.id and q.released_at is null order by b.seq
+    insert into delivery (event_id, dag_id, asset_id, disposition, judged, reason, decided_at)
+    select b.id, p_dag, p_asset,
+           case when q.same_as is not null then 'discarded' when q.event_id is not null then 'held' else 'pending' end::disposition,
+           q.event_id is not null,
+           case when q.same_as is not null then same_change(q.same_as) when q.event_id is not null then 'quarantine' end,
+           case when q.same_as is not null then clock_timestamp() end
+    from batch b left join quarantine q on q.event_id = b.id and (q.released_at is null or q.same_as is not null) order by b.seq
     on conflict do nothing returning judged
   )
   select (select max(b.seq) from batch b), count(*), count(*) filter (where not m.judged) from made m into reached, given, pending;

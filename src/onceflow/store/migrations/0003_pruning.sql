@@ -82,7 +82,10 @@ begin
     kept := (select protection(a.rules) from asset a where a.id = p_asset);
     if kept is not null then
       insert into expiring_key (asset_id, hash, expires_at)
-      select p_asset, e.hash, e.created_at + kept from event e where e.id = any (going) on conflict do nothing;
+      select p_asset, e.hash, e.created_at + kept from event e where e.id = any (going)
+      union select p_asset, q.stand_in, e.created_at + kept from event e join quarantine q on q.event_id = e.id
+      where e.id = any (going) and q.stand_in is not null
+      on conflict do nothing;
     end if;
     if (select a.rules ->> 'protection' = 'high-water' from asset a where a.id = p_asset) then
       insert into high_water as h (asset_id, source, epoch, mark)

@@ -4,4 +4,6 @@ from delivery y
 left join intervention i on i.id = y.intervention_id
 left join dag d on d.id = y.dag_id
 where y.disposition = 'discarded' and i.dag_id is distinct from y.dag_id
+  and (y.intervention_id is not null
+       or not exists (select 1 from quarantine q where q.event_id = y.event_id and q.same_as is not null))
 order by y.event_id limit $1

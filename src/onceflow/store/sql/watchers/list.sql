@@ -26,7 +26,11 @@ with listed as (
     and ($2::boolean is null or w.active = $2)
 )
 select l.id, f.asset, f.watcher, coalesce(f.assets, '[]') as assets, l.mode, l.owner, l.term, l.cursor, l.seen_at as last_observation,
-       l.told_at as last_event_at, l.unmatched, l.last_unmatched_at, l.silent_after, l.canary as canary_every, y.canary, y.canary_waits, l.storm, l.storm_at, coalesce(l.last_error, l.shared_error) as last_error,
+       l.told_at as last_event_at, l.unmatched, l.last_unmatched_at, l.flawed, l.last_flawed_at,
+       case when l.last_flaw is not null and exists (
+         select 1 from quarantine q join event e on e.id = q.event_id join watch x on x.asset_id = e.asset_id
+         where q.released_at is null and x.watcher_id = l.id and x.active) then l.last_flaw end as flaw,
+       l.silent_after, l.canary as canary_every, y.canary, y.canary_waits, l.storm, l.storm_at, coalesce(l.last_error, l.shared_error) as last_error,
        coalesce(l.last_error_at, l.shared_error_at) as last_error_at, case when l.next_try_at < 'infinity' then l.next_try_at end as next_try_at, greatest(l.strikes, l.shared_strikes) as strikes,
        l.active, l.active_since, l.classpath, l.begun_at as claimed_at, l.owner_host, l.owner_pid,
        coalesce(l.watched_by, '[]') as watched_by,
