@@ -119,6 +119,19 @@ async def test_event_during_a_broken_file_gets_its_run(system: System) -> None:
     assert await said(system, "mended") == ["before", "after"]
 
 
+async def test_event_while_a_file_is_being_saved_gets_its_run(system: System) -> None:
+    """airflow #59337: editors and copies truncate a file before they write it; that is no removal."""
+    text = consumer("saved", says="it")
+    await system.sound("saved.py", text)
+    emptied = await system.register("saved.py", "\n")
+    assert emptied.failure is not None and "empty" in emptied.failure["message"]
+    await system.emit("saved", "meanwhile")
+    await system.finished("saved", 1)
+    await system.sound("saved.py", text)
+    await system.emit("saved", "afterwards")
+    await system.finished("saved", 2)
+
+
 async def test_touching_a_file_a_hundred_times_changes_nothing(system: System, tmp_path: Path) -> None:
     """airflow #64625, #63724: an unchanged file makes no version and restarts no watcher."""
     lines = tmp_path / "lines"

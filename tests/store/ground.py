@@ -175,6 +175,12 @@ async def pool(url: str, name: str = "test", *, size: int = 4, lease_seconds: fl
         yield database
 
 
+async def let_lapse(database: Database) -> None:
+    """What no file defines any more has been away for longer than a moment."""
+    async with database._acquire() as raw:
+        await raw.execute("update subscription set ended_at = ended_at - interval '61 s' where lapsed")
+
+
 class Gate:
     """Stops "gated" sessions at a statement. Closed from the beginning."""
 

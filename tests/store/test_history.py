@@ -15,6 +15,7 @@ from ground import (
     declare,
     each,
     healthy,
+    let_lapse,
     one_of,
     pool,
     record,
@@ -182,6 +183,7 @@ async def test_with_catchup_a_restored_consumer_gets_what_it_missed(database: Da
         await declare(database, "a", spec)
         await many(database, 1)  # pending
         await remove(database, f"{dag_id}.py")
+        await let_lapse(database)
         await many(database, 2)  # missed
         await declare(database, "a", spec)
         await many(database, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from ground import (
     declare,
     each,
     healthy,
+    let_lapse,
     pool,
     record,
     rows,
@@ -36,6 +37,9 @@ from onceflow.model.dagspec import (
     WatcherSpec,
 )
 from onceflow.model.errors import DagError, NotFoundError
+from onceflow.queries.explain import history_text
+from onceflow.queries.why import why_event
+from onceflow.queries.why_not import why_not
 from onceflow.store import dags, files, history
 from onceflow.store.database import Database
 from onceflow.store.files import KnownFile
@@ -114,6 +118,7 @@ async def test_a_removed_file_gets_no_new_deliveries_and_keeps_those_it_had(data
     await record(database, "a")
     await scheduler.settle()
     assert await dispositions(database) == {before.event_id: ("held", "inactive")}
+    await let_lapse(database)
     await declare(database, "a", dag("d", each("a")))
     [after] = await record(database, "a")
     await scheduler.settle()
@@ -417,6 +422,38 @@ async def test_a_dag_whose_old_file_is_removed_first_misses_nothing(database: Da
     await healthy(database)
 
 
+@pytest.mark.parametrize("away", ["the file", "the dag"])
+async def test_a_dag_that_is_away_for_a_moment_misses_nothing(database: Database, away: str) -> None:
+    """airflow #59337: a file is taken away and put back, or seen while it is half written."""
+    await declare(database, "a", path="assets.py")
+    await declare(database, "a", dag("d", each("a")), path="d.py")
+    [before] = await record(database, "a")
+    if away == "the file":
+        await remove_file(database, "d.py")
+    else:
+        await declare(database, "a", path="d.py")
+    [between] = await record(database, "a")
+    told = await why_event(database, between.event_id)
+    [other] = told["not_subscribed"]
+    assert "it was until" in other["because"] and "no file defined the DAG" in other["because"]
+    await declare(database, "a", dag("d", each("a")), path="d.py")
+    assert "caught up" in (await why_event(database, between.event_id))["not_subscribed"][0]["because"]
+    [after] = await record(database, "a")
+    for asset, consumer in await history.find(database, 10):
+        await history.catch_up(database, asset, consumer)
+    await Scheduler(database).settle()
+    assert await dispositions(database) == {e.event_id: ("started", None) for e in (before, between, after)}
+    assert (await why_event(database, between.event_id))["not_subscribed"] == []
+    known = await why_not(database, "d", datetime.now(UTC) - timedelta(hours=1))
+    told = [history_text(e) for e in known["history"] if "subscri" in e["what"]]
+    assert told == [
+        "subscribed to a",
+        "its subscription to a ended, because: no file defined the DAG",
+        "subscribed to a",
+    ]
+    await healthy(database)
+
+
 async def test_what_was_removed_longer_ago_or_unscheduled_was_not_moved(database: Database) -> None:
     await declare(database, "a", path="assets.py")
     for name in ("late", "edited"):
@@ -424,8 +461,7 @@ async def test_what_was_removed_longer_ago_or_unscheduled_was_not_moved(database
     await declare(database, dag("edited"), path="edited.py")
     await remove_file(database, "edited.py")
     await remove_file(database, "late.py")
-    async with database._acquire() as raw:
-        await raw.execute("update subscription set lapsed_at = lapsed_at - interval '61 s'")
+    await let_lapse(database)
     await record(database, "a")
     for name in ("late", "edited"):
         await declare(database, "a", dag(name, each("a")), path=f"moved_{name}.py")

@@ -54,6 +54,7 @@ def event_command(event_id: int, output: str) -> None:
     def details(told: dict[str, Any]) -> Iterator[str]:
         yield from (f"seen again {sighting_text(witness)}" for witness in told["witnesses"][:WITNESSES])
         yield from (f"DAG {delivery['dag_id']}: {delivery['because']}" for delivery in told["deliveries"])
+        yield from (f"DAG {other['dag_id']} {other['because']}" for other in told["not_subscribed"])
         yield from (f"DAG {beside['dag_id']}, beside: {beside['because']}" for beside in told["runs_beside"])
 
     _explain(

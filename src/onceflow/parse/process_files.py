@@ -126,7 +126,10 @@ class ProcessFiles(Service):
             return False
         file = known or await files.add(self._role.database, path)
         started = boot_seconds()
-        spec = await self._load(path, stamp)
+        if content.strip() or not await files.declares(self._role.database, file):
+            spec = await self._load(path, stamp)
+        else:
+            spec = _emptied(path, content)
         seconds = boot_seconds() - started
         if isinstance(spec, FileSpec):
             return await self._register(file, spec, content, seconds)
@@ -175,6 +178,12 @@ class ProcessFiles(Service):
     async def _end_idle_guest(self) -> None:
         if self._guest.idle_for() > IDLE_SECONDS:
             await self._guest.end()
+
+
+def _emptied(path: str, content: bytes) -> ParseFailure:
+    """The failure of a file that declared something: who saves it has perhaps not written it yet."""
+    message = "the file is empty; what it declared goes on as it was"
+    return ParseFailure(path, digest(content), "empty", message, path, "delete the file, if its DAGs are to go")
 
 
 def _refused(path: str, source_hash: str, error: Exception) -> ParseFailure:

@@ -222,6 +222,16 @@ def held_text(reason: str, dag_id: str) -> str:
     return HELD.get(reason, f"held: {reason}").format(dag_id=dag_id)
 
 
+def not_subscribed_text(row: Row) -> str:
+    """Why an event has no delivery for a DAG of its asset. `row` is one of `assets/not_subscribed`."""
+    if row["catching_up"]:
+        return "gets it when it has caught up with the stored events before it"
+    gone = ", when no file defined the DAG" if row["lapsed"] else ""
+    spans = [f"it was until {row['until']}{gone}"] if row["until"] else []
+    spans += [f"it is since {row['since']}"] if row["since"] else []
+    return f"was not subscribed when the event was stored: {', '.join(spans)}"
+
+
 def waiting_lines(judgement: Row, judged_at: str | None) -> list[str]:
     """What a judgement without a run said: the condition with what was missing, the policy, window or limit."""
     tree = judgement["condition"]
@@ -304,5 +314,9 @@ def history_text(entry: Row) -> str:
             pending = f", pending: {entry['pending']}" if entry["pending"] else ""
             reason = f" ({entry['reason']})" if entry["reason"] else ""
             return f"{entry['intervention']} by {origin(entry['by'])}{pending}{reason}"
+        case "subscribed":
+            return f"subscribed to {entry['asset']}"
+        case "unsubscribed":
+            return f"its subscription to {entry['asset']} ended{because(entry['reason'])}"
         case _:
             return f"version {entry['version']} of the DAG"

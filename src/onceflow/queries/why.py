@@ -68,6 +68,8 @@ def _beginning(run: Row, decided: Row, events: list[Row]) -> str:
 async def why_event(database: Database, event_id: int) -> dict[str, Any]:
     """The event, who saw it, and per consumer what became of it; each delivery's `because` is a sentence.
 
+    `not_subscribed`: DAGs that get the asset's events at other times, with when.
+
     Raises NotFoundError.
     """
     found = await database.fetch("events/show", event_id)
@@ -79,12 +81,14 @@ async def why_event(database: Database, event_id: int) -> dict[str, Any]:
     schedulers = (await health(database))["scheduler"]["live"]
     deliveries = [plain(r) for r in await database.fetch("deliveries/of_event", event_id)]
     beside = [plain(r) for r in await database.fetch("events/runs_beside", event_id)]
+    others = [plain(r) for r in await database.fetch("assets/not_subscribed", event_id)]
     rounds = await database.fetchval("events/cause", event_id)
     return {
         "event": event,
         "because": _event_sentences(event, witnesses, deliveries) + _causes(json.loads(rounds)),
         "witnesses": witnesses,
         "deliveries": [d | {"because": explain.delivery_text(d, schedulers)} for d in deliveries],
+        "not_subscribed": [o | {"because": explain.not_subscribed_text(o)} for o in others],
         "runs_beside": [r | {"because": _beside(r)} for r in beside],
     }
 

@@ -24,8 +24,8 @@ from onceflow.store.watches import CONFLICT
 
 AUTHOR = {"kind": "author"}
 SETTING = {"kind": "setting", "name": "new_dags_paused"}
-MOVE_SECONDS = 60.0
-"""A DAG whose file is gone and that is found in another one so soon was moved: it misses no event."""
+RETURN_SECONDS = 60.0
+"""A DAG that is away no longer than this was moved, or its file was being written: it misses no event."""
 RELEASED_BY_EDIT = ["inactive", "unscheduled"]
 
 
@@ -56,6 +56,11 @@ async def add(database: Database, path: str, bundle: str = "default") -> KnownFi
     row = await database.fetchrow("files/add", bundle, path)
     assert row is not None
     return _known(row)
+
+
+async def declares(database: Database, file: KnownFile) -> bool:
+    """Whether the file defines a DAG or declares an asset, as it was last registered."""
+    return await database.fetchval("files/declares", file.id)
 
 
 async def register(
@@ -212,7 +217,7 @@ async def _register_dag(
             code=CONFLICT,
         )
     await _update_dag(tx, file, dag, source_hash, row, now)
-    await _subscribe(tx, row["id"], dag, assets, moves=row["file_id"] != file.id)
+    await _subscribe(tx, row["id"], dag, assets)
 
 
 async def _update_dag(
@@ -239,8 +244,8 @@ async def _update_dag(
         await tx.execute("deliveries/reopen", row["id"], RELEASED_BY_EDIT)
 
 
-async def _subscribe(tx: Connection, dag: int, spec: DagSpec, assets: dict[str, int], *, moves: bool) -> None:
-    """Make its subscriptions those that it asks for. `moves`: it was in another file, which may be gone already."""
+async def _subscribe(tx: Connection, dag: int, spec: DagSpec, assets: dict[str, int]) -> None:
+    """Make its subscriptions those that it asks for; one that lapsed a moment ago goes on as if it had not."""
     wanted = (
         {assets[n] for n in assets_of(spec.schedule.condition)} if isinstance(spec.schedule, AssetSchedule) else set()
     )
@@ -248,11 +253,10 @@ async def _subscribe(tx: Connection, dag: int, spec: DagSpec, assets: dict[str, 
     if gone := sorted(present - wanted):
         await tx.execute("assets/unsubscribe", dag, gone, False)
     new = wanted - present
-    lapsed = await tx.fetch("assets/lapsed", dag, sorted(new), MOVE_SECONDS) if moves and new else []
-    moved = {r["asset_id"] for r in lapsed}
-    if moved:  # it goes on where it was, and gets what came in between
-        await tx.execute("assets/subscribe", dag, sorted(moved), True, None)
-    if others := sorted(new - moved):
+    found = await tx.fetch("assets/lapsed", dag, sorted(new), RETURN_SECONDS) if new else []
+    if lapsed := {r["asset_id"] for r in found}:  # it goes on where it was, and gets what came in between
+        await tx.execute("assets/subscribe", dag, sorted(lapsed), True, None)
+    if others := sorted(new - lapsed):
         await tx.execute("assets/subscribe", dag, others, spec.catchup, spec.start_date)
 
 

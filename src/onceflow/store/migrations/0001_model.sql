@@ -182,13 +182,15 @@ create table subscription (
   from_seq bigint not null,
   until_seq bigint,
   catching_up boolean not null default false,
-  lapsed_at timestamptz,
+  began_at timestamptz not null default clock_timestamp(),
+  ended_at timestamptz,
+  lapsed boolean not null default false,
   primary key (asset_id, dag_id, from_seq),
   check (until_seq >= from_seq),
   check (not catching_up or until_seq is not null)
 );
 comment on table subscription is 'interval [from_seq, until_seq) of the asset''s events that the DAG gets; null = still open';
-comment on column subscription.lapsed_at is 'when the interval ended because the DAG''s file was gone, which may have been a move to another';
+comment on column subscription.lapsed is 'it ended because no file defined the DAG, which may have been for a moment only';
 comment on column subscription.catching_up is 'events up to until_seq were replayed, the later ones follow; then the interval is opened';
 create unique index subscription_open on subscription (asset_id, dag_id) where until_seq is null or catching_up;
 create index subscription_catching_up on subscription (dag_id) where catching_up;

@@ -281,7 +281,8 @@ begin
       from asset a where a.id = any (p_assets) and not (p_dag = any (a.subscribers))
     ) x
     where x.begin <= x.seq
-    on conflict (asset_id, dag_id, from_seq) do update set until_seq = excluded.until_seq, catching_up = true;
+    on conflict (asset_id, dag_id, from_seq)
+      do update set until_seq = excluded.until_seq, catching_up = true, ended_at = null, lapsed = false;
   end if;
   with subscribed as (
     update asset a set subscribers = array_append(a.subscribers, p_dag)
@@ -290,7 +291,7 @@ begin
     returning a.id, a.seq
   )
   insert into subscription (asset_id, dag_id, from_seq) select id, p_dag, seq + 1 from subscribed
-  on conflict (asset_id, dag_id, from_seq) do update set until_seq = null;
+  on conflict (asset_id, dag_id, from_seq) do update set until_seq = null, ended_at = null, lapsed = false;
 end $$;
 
 -- Delivers the next p_limit stored events to a consumer that is catching up, under the asset's lock; those in quarantine
