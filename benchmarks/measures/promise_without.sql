@@ -20,7 +20,9 @@ end $$;
 alter table event drop constraint event_asset_id_seq_key;
 drop trigger disposition_set_once on delivery;
 alter table run drop constraint run_start_event_dag_id_fkey;
-alter table delivery drop constraint delivery_run_id_fkey;
+drop trigger run_exists on delivery;
+drop trigger run_exists_at_first on delivery;
+drop trigger has_no_deliveries on run;
 drop index run_start_event;
 drop index delivery_starter;
 

@@ -185,7 +185,8 @@ async def break_constraints(sql: Any) -> None:
         do $$
         declare one record;
         begin
-          alter table delivery disable trigger disposition_set_once;
+          alter table delivery disable trigger user;
+          alter table run disable trigger user;
           drop index delivery_starter, run_start_event, run_slot;
           for one in select conrelid::regclass as place, conname from pg_constraint
                      where contype in ('f', 'c', 'u') and connamespace = 'public'::regnamespace loop

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from onceflow.model.asset_expr import assets_of, explain, has_and, holds
 from onceflow.model.dagspec import AssetSchedule, Condition, Policy
@@ -26,9 +26,8 @@ from onceflow.model.event_filter import to_text
 from onceflow.model.times import to_rfc3339
 
 
-@dataclass(frozen=True)
-class Pending:
-    """An event that waits. `at`: when it was recorded, where that matters."""
+class Pending(NamedTuple):
+    """An event that waits. `at`: when it was recorded, where that matters. There may be tens of thousands."""
 
     event_id: int
     asset: str
@@ -152,12 +151,13 @@ def judge_gathered(schedule: AssetSchedule, situation: Situation) -> Judgement:
 
 
 def with_fresh(waiting: Mapping[str, Waiting], fresh: Sequence[Pending], at: datetime) -> dict[str, Waiting]:
-    """What waits, and with it what nobody has judged before, where it does not matter when that was recorded."""
+    """What waits, and with it what nobody has judged before, in order; when that was recorded does not matter here."""
+    first = {p.asset: p.event_id for p in reversed(fresh)}
+    last = {p.asset: p.event_id for p in fresh}
     found = dict(waiting)
-    for p in fresh:
-        old = found.get(p.asset)
-        new = Waiting(1, p.event_id, p.event_id, at, at)
-        found[p.asset] = new if old is None else _joined(old, new)
+    for asset, count in Counter(p.asset for p in fresh).items():
+        old, new = found.get(asset), Waiting(count, first[asset], last[asset], at, at)
+        found[asset] = new if old is None else _joined(old, new)
     return found
 
 

@@ -45,11 +45,14 @@ class Verdict:
     reason: str = ""
 
 
+ACCEPTED = Verdict(True)
+
+
 def judge_payload(wanted: Filter, payload: Any) -> Verdict:
     """Judge a payload of JSON's own types. The reason is a sentence that names the comparison and what was found."""
     truth, why = _judge(wanted, payload)
     if truth:
-        return Verdict(True)
+        return ACCEPTED
     return Verdict(False, cut(why, LONGEST_REASON))
 
 
@@ -169,15 +172,14 @@ def _judge(wanted: Filter, payload: Any) -> tuple[bool | None, str]:
 
 def _compare(op: str, path: str, value: Any, payload: Any) -> tuple[bool | None, str]:
     found = look_up(payload, path)
-    text = to_text([op, path, value])
-    if op == "exists":
-        return found.there, f"{text} is not met: {_lacking(found)}"
+    truth = found.there if op == "exists" else _truth(op, found.value, value) if found.there else None
+    if truth:
+        return True, ""  # most are: no words are made for nothing
     if not found.there:
-        return None, f"{text} cannot be judged: {_lacking(found)}"
-    truth = _truth(op, found.value, value)
-    if truth is None:
-        return None, f"{text} cannot be judged: {path} is {_kind(found.value)}"
-    return truth, f"{text} is not met: {path} is {_shown(found.value)}"
+        why = _lacking(found)
+    else:
+        why = f"{path} is {_kind(found.value) if truth is None else _shown(found.value)}"
+    return truth, f"{to_text([op, path, value])} {'cannot be judged' if truth is None else 'is not met'}: {why}"
 
 
 def _lacking(found: Found) -> str:

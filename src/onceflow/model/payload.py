@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """What stands at a path; if nothing does, `value` is what has no `name`, and `seen` the path to that ("": all)."""
 
     there: bool

@@ -11,6 +11,7 @@ import json
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Literal
 from uuid import UUID
 
@@ -124,19 +125,22 @@ async def claim(
                 *(row["dag"], row["version"], row["hold"] or "", row["pause"], row["joining"], gathered),
                 allowance=row["allowance"],
             )
-        if row["event"] is not None:
-            claimed.pending.append(Pending(row["event"], row["asset"]))
+        if row["events"] is not None:
+            claimed.pending += [Pending(event, row["asset"]) for event in row["events"]]
             if row["released"]:
-                claimed.released.add(row["event"])
+                claimed.released.update(row["events"])
+    for claimed in found.values():
+        claimed.pending.sort(key=attrgetter("event_id"))
     return list(found.values())
 
 
 async def payloads(tx: Connection, events: Collection[int]) -> AsyncIterator[tuple[int, Any]]:
-    """Events with their payloads, which are read a few at a time."""
+    """Events with their payloads, which are read a few at a time, and parsed together."""
     ids = sorted(events)
     for begin in range(0, len(ids), PAYLOADS_AT_ONCE):
-        for row in await tx.fetch("events/payloads", ids[begin : begin + PAYLOADS_AT_ONCE]):
-            yield row["id"], json.loads(row["extra"])
+        rows = await tx.fetch("events/payloads", ids[begin : begin + PAYLOADS_AT_ONCE])
+        for row, payload in zip(rows, json.loads(f"[{','.join(row['extra'] for row in rows)}]"), strict=True):
+            yield row["id"], payload
 
 
 async def survey(

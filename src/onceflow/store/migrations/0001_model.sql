@@ -476,7 +476,41 @@ create table run (
 comment on column run.of_run is 'the run that was run again; null when that is gone';
 comment on column run.downstream is 'what becomes of the events that it makes: emit = as of any run, hold = consumers get them held, tag = their source names the lane';
 create index run_of on run (of_run) where of_run is not null;
-alter table delivery add foreign key (run_id) references run;
+
+-- What a foreign key from delivery.run_id would do, once per statement instead of once per row: a run may take tens of
+-- thousands of deliveries, and to look it up again for each takes as long as to write them.
+create function see_runs_of_deliveries() returns trigger language plpgsql as $$
+declare named bigint[]; found_ int;
+begin
+  if tg_level = 'ROW' then
+    named := array[new.run_id];
+  else
+    named := array(select c.run_id from changed c where c.run_id is not null group by c.run_id);
+  end if;
+  if named <> '{}' then
+    perform 1 from run r where r.id = any (named) order by r.id for key share; -- none of them goes before we commit
+    get diagnostics found_ = row_count;
+    if found_ <> cardinality(named) then
+      raise exception 'a delivery is in a run that does not exist' using errcode = 'foreign_key_violation', table = 'delivery';
+    end if;
+  end if;
+  return null;
+end $$;
+create trigger run_exists after update on delivery referencing new table as changed for each statement
+  execute function see_runs_of_deliveries();
+create trigger run_exists_at_first after insert on delivery for each row when (new.run_id is not null)
+  execute function see_runs_of_deliveries();
+
+create function keep_run_of_deliveries() returns trigger language plpgsql as $$
+begin
+  perform 1 from delivery y where y.run_id = old.id limit 1;
+  if found then
+    raise exception 'run % still has deliveries', old.id using errcode = 'foreign_key_violation', table = 'run';
+  end if;
+  return null;
+end $$;
+create trigger has_no_deliveries after delete or update of id on run for each row execute function keep_run_of_deliveries();
+
 create index run_queued on run (dag_id, ordinal) where state = 'queued';
 create index run_running on run (dag_id) where state = 'running';
 create index run_decision on run (decision_id) where decision_id is not null;

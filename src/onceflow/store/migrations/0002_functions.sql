@@ -349,15 +349,16 @@ begin
   where y.dag_id = p_dag and y.event_id = x.event_id;
 end $$;
 
--- Locks those of the consumers that nobody else holds, then reads which of their deliveries nobody has judged, in commit
--- order: p_limit of them at most where each event is judged by itself, else p_gather. A consumer without any has one row
--- with a null event. `hold` says why the consumer may not consume now. Of one that a person resumed with a join, what
--- that concerns comes first, alone. Of one in a storm all is held but what a person released; `allowance` is how many more
--- runs its events may start in this minute before it is one (p_rate, if the DAG says nothing of its own; null = any number).
+-- Locks those of the consumers that nobody else holds, then reads which of their deliveries nobody has judged: the first
+-- p_limit in commit order at most where each event is judged by itself, else p_gather. They come in one row per asset and
+-- intervention, so that tens of thousands are read fast; a consumer without any has one row with null events. `hold` says
+-- why the consumer may not consume now. Of one that a person resumed with a join, what that concerns comes first, alone. Of
+-- one in a storm all is held but what a person released; `allowance` is how many more runs its events may start in this
+-- minute before it is one (p_rate, if the DAG says nothing of its own; null = any number).
 create function claim_deliveries(
   p_dags bigint[], p_limit int, p_gather int, p_rate int default null, p_now timestamptz default null
 ) returns table (
-  dag bigint, version bigint, hold text, pause bigint, joining bigint, event bigint, asset text, released boolean, allowance bigint
+  dag bigint, version bigint, hold text, pause bigint, joining bigint, asset text, events bigint[], released boolean, allowance bigint
 ) language plpgsql as $$
 declare locked bigint[]; now_ timestamptz := coalesce(p_now, clock_timestamp());
 begin
@@ -365,18 +366,20 @@ begin
   perform hold_storm(d.id, p_gather) from dag d where d.id = any (locked) and d.storm is not null and d.active and not d.paused;
   return query
   select d.id, d.version_id, case when not d.active then 'inactive' when d.paused then 'pause' end, d.pause_id, d.join_id,
-         x.event_id, (select a.name from asset a where a.id = x.asset_id), x.released,
+         (select a.name from asset a where a.id = x.asset_id), x.events, was_released(x.intervention_id),
          case when coalesce(d.max_runs_per_minute, p_rate) > 0
               then greatest(0, coalesce(d.max_runs_per_minute, p_rate)
                                - case when d.minute_at > now_ - interval '1 minute' then d.minute_runs else 0 end) end
   from dag d left join lateral (
-    select y.event_id, y.asset_id, was_released(y.intervention_id) as released from delivery y
-    where y.dag_id = d.id and y.disposition = 'pending' and not y.judged
-      and (d.join_id is null or y.intervention_id = d.join_id)
-      and (d.storm is null or d.paused or not d.active or was_released(y.intervention_id))
-    order by y.event_id limit case when d.schedule_kind = 'asset:each' and d.join_id is null then p_limit else p_gather end
+    select o.asset_id, o.intervention_id, array_agg(o.event_id) as events
+    from (select y.event_id, y.asset_id, y.intervention_id from delivery y
+          where y.dag_id = d.id and y.disposition = 'pending' and not y.judged
+            and (d.join_id is null or y.intervention_id = d.join_id)
+            and (d.storm is null or d.paused or not d.active or was_released(y.intervention_id))
+          order by y.event_id limit case when d.schedule_kind = 'asset:each' and d.join_id is null then p_limit else p_gather end
+    ) o group by o.asset_id, o.intervention_id
   ) x on true
-  where d.id = any (locked) order by d.id, x.event_id;
+  where d.id = any (locked) order by d.id;
 end $$;
 
 -- Pauses a DAG, under its lock: from now on its events are held (or discarded, if its author says so) and its runs stay
@@ -454,7 +457,7 @@ create function create_asset_runs(
 ) returns setof bigint language plpgsql as $$
 declare
   now_ timestamptz := coalesce(p_now, clock_timestamp()); new_run bigint[]; new_decision bigint[]; changed bigint;
-  expected bigint := cardinality(p_member_event); i int; more bigint;
+  expected bigint := cardinality(p_member_event); many int[]; i int; more bigint;
 begin
   new_decision := array(select nextval('decision_id_seq') from generate_subscripts(p_decision_dag, 1));
   new_run := array(select nextval('run_id_seq') from generate_subscripts(p_run_dag, 1));
@@ -477,13 +480,24 @@ begin
          json_build_object('kind', 'scheduler', 'process', p_process), now_
   from unnest(new_run, p_run_dag, p_run_decision, p_run_start) with ordinality as u (id, dag, decision, start, n)
   join advanced a on a.id = u.dag order by u.n;
-  -- By subscript, not by a join with the runs: the planner knows the size of no array and may multiply them all.
+  -- A run of many finds them by one scan of an index, runs of few all together by a join. (By subscript, not by a join with
+  -- the runs: the planner knows the size of no array and may multiply them all.)
+  many := array(select m.run from unnest(p_member_run) as m (run) group by m.run having count(*) > 500);
   update delivery y
   set disposition = case when y.event_id = p_run_start[m.run] then 'started' else 'joined' end::disposition,
       run_id = new_run[m.run], judged = true, decided_at = now_
   from unnest(p_member_run, p_member_event) as m (run, event)
-  where y.event_id = m.event and y.dag_id = p_run_dag[m.run] and y.disposition = 'pending';
+  where y.event_id = m.event and y.dag_id = p_run_dag[m.run] and y.disposition = 'pending' and m.run <> all (many);
   get diagnostics changed = row_count;
+  foreach i in array many loop
+    update delivery y
+    set disposition = case when y.event_id = p_run_start[i] then 'started' else 'joined' end::disposition,
+        run_id = new_run[i], judged = true, decided_at = now_
+    where y.dag_id = p_run_dag[i] and y.disposition = 'pending'
+      and y.event_id = any (array(select m.event from unnest(p_member_run, p_member_event) as m (run, event) where m.run = i));
+    get diagnostics more = row_count;
+    changed := changed + more;
+  end loop;
   foreach i in array array(select n from generate_subscripts(p_run_waiting, 1) n where p_run_waiting[n] > 0) loop
     update delivery y
     set disposition = case when y.event_id = p_run_start[i] then 'started' else 'joined' end::disposition,
