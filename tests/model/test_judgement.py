@@ -217,14 +217,6 @@ def test_latest_waits_for_room() -> None:
     assert judged.explanation["limit"] == {"max_active_runs": 2}
 
 
-def test_latest_lets_an_older_one_that_comes_later_give_way() -> None:
-    judged = gathered(LATEST, events("ab"), overtaken={"a": 77})
-    assert judged.groups == (Group(2, (2,)),)
-    assert judged.superseded == {"a": 77, "b": 2}
-    assert gathered(AssetSchedule(A, "latest"), events("a"), overtaken={"a": 77}).superseded == {"a": 77}
-    assert gathered(LATEST, events("ab"), overtaken={"a": 77}, room=0).superseded == {"a": 77}
-
-
 def test_latest_of_joined_assets_waits_for_all_of_them() -> None:
     schedule = AssetSchedule(["and", [A, B]], "latest")
     judged = gathered(schedule, events("aa"))

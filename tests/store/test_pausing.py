@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ from ground import (
 from onceflow.model.dagspec import AssetSchedule, Policy
 from onceflow.model.errors import ConflictError
 from onceflow.queries.why import why_event, why_run
-from onceflow.store import dags, deliveries
+from onceflow.store import dags, deliveries, storms
 from onceflow.store.dags import OnResume
 from onceflow.store.database import Database
 
@@ -46,6 +47,11 @@ async def event_ids(database: Database, *assets: str) -> list[int]:
 async def because(database: Database, event: int) -> str:
     [delivery] = (await why_event(database, event))["deliveries"]
     return delivery["because"]
+
+
+def newest_together(*names: str) -> AssetSchedule:
+    """The newest event of each of the assets, when all of them have one."""
+    return replace(together(*names), policy="latest")
 
 
 def schedule_of(policy: Policy) -> AssetSchedule:
@@ -176,6 +182,37 @@ async def test_a_join_of_more_than_a_portion_is_one_run(
     await scheduler.settle()
     assert [len(m) for m in await members(database)] == [2 * deliveries.GATHERED_PER_CONSUMER, 1]
     assert (await members(database))[1] == later
+    await healthy(database)
+
+
+@pytest.mark.parametrize("schedule", [one_of("a", "b", policy="latest"), newest_together("a", "b")], ids=["or", "and"])
+@pytest.mark.parametrize("by", ["resuming", "releasing"])
+@pytest.mark.parametrize("marked", [False, True], ids=["fresh", "waiting"])
+async def test_a_join_of_the_latest_starts_nothing_that_was_overtaken(
+    database: Database, schedule: AssetSchedule, by: str, marked: bool
+) -> None:
+    """It came too late: it is superseded at once, and does not wait until a further event comes."""
+    scheduler = Scheduler(database)
+    await declare(database, "a", "b", dag("d", schedule))
+    old, new, other = await event_ids(database, "a", "a", "b")
+    hold = "update delivery set disposition = 'held', judged = true, reason = 'loop' where event_id = $1"
+    await rows(database, hold, old)
+    await scheduler.settle()
+    assert await members(database) == [[new, other]]
+    if by == "resuming":
+        await dags.pause(database, "d", by=ANNA)
+        await rows(database, "update delivery set reason = 'pause' where event_id = $1", old)
+        await dags.unpause(database, "d", "join", by=ANNA)
+    else:
+        await storms.release(database, "d", "join", by=ANNA)
+    if marked:  # it is part of a join of more than one portion
+        await rows(database, "update delivery set judged = true where event_id = $1", old)
+        await rows(database, "update dag set judge_at = '-infinity'")
+    await scheduler.settle()
+    assert await dispositions(database) in (["superseded", "started", "joined"], ["superseded", "joined", "started"])
+    assert await members(database) == [[new, other]]
+    assert "is newer, and went into run" in await because(database, old)
+    assert await rows(database, "select join_id from dag") == [(None,)]
     await healthy(database)
 
 

@@ -49,8 +49,8 @@ class Waiting:
 class Situation:
     """What a gathering consumer is judged on. `room`: how many more runs `max_active_runs` allows.
 
-    `fresh`: those of the waiting events that nobody has judged before, in order. `overtaken`: assets of which an event
-    newer than all that wait is in a run already, with that event. `resumed`: who asked for one run of everything.
+    `fresh`: those of the waiting events that nobody has judged before, in order. `resumed`: who asked for one run of
+    everything.
     """
 
     now: datetime
@@ -58,7 +58,6 @@ class Situation:
     fresh: tuple[int, ...] = ()
     room: int = 1
     cap: int = 1
-    overtaken: Mapping[str, int] = field(default_factory=dict)
     resumed: Mapping[str, Any] | None = None
 
 
@@ -135,7 +134,7 @@ def judge_gathered(schedule: AssetSchedule, situation: Situation) -> Judgement:
     Beside what `judge_each` explains there is `window` (its limits, when it began and when it ends), `limit` (the
     runs that are in the way), `resumed`.
     """
-    waiting = {a: w for a, w in situation.waiting.items() if a not in situation.overtaken}
+    waiting = situation.waiting
     explanation = _explanation(schedule, {a: w.count for a, w in waiting.items()})
     met = bool(waiting) and explanation["condition"]["holds"]
     if situation.resumed is not None:
@@ -200,7 +199,7 @@ def parts(schedule: AssetSchedule, oldest: Sequence[Pending], waiting: Mapping[s
 def _judge_window(
     schedule: AssetSchedule,
     situation: Situation,
-    waiting: dict[str, Waiting],
+    waiting: Mapping[str, Waiting],
     explanation: dict[str, Any],
     *,
     met: bool,
@@ -220,20 +219,20 @@ def _judge_window(
 def _judge_latest(
     schedule: AssetSchedule,
     situation: Situation,
-    waiting: dict[str, Waiting],
+    waiting: Mapping[str, Waiting],
     explanation: dict[str, Any],
     *,
     met: bool,
 ) -> Judgement:
     if not met:
-        return Judgement((), explanation, superseded=situation.overtaken)
+        return Judgement((), explanation)
     if situation.room <= 0:
         explanation["limit"] = {"max_active_runs": situation.cap}
-        return Judgement((), explanation, superseded=situation.overtaken, for_room=True)
+        return Judgement((), explanation, for_room=True)
     newest = {a: w.last for a, w in waiting.items()}
     starter = _completing(schedule.condition, {a: _only_last(w) for a, w in waiting.items()})
     group = Group(starter, tuple(sorted(newest.values())))
-    return Judgement((group,), explanation, superseded=newest | dict(situation.overtaken))
+    return Judgement((group,), explanation, superseded=newest)
 
 
 def _everything(schedule: AssetSchedule, situation: Situation) -> tuple[Group, ...]:

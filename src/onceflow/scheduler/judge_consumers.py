@@ -146,7 +146,7 @@ def _sort(
     judged.settled += settled
     if judgement is None:
         complete = len(consumer.pending) <= consumer.limit
-        if complete and (schedule.policy == "all" or consumer.joining is not None):
+        if complete and schedule.policy != "latest" and (schedule.policy == "all" or consumer.joining is not None):
             return Gathering(consumer, schedule, pending)
         judged.wanted += [(consumer.dag, p.event_id) for p in pending]
         if complete:
@@ -204,7 +204,7 @@ def _wanted(
 
 async def _gather(tx: Connection, judged: Judged, gathering: Sequence[Gathering], now: datetime | None) -> None:
     """Survey what waits for the consumers, and judge it. Who is being given its history waits for the rest of it, but
-    for a join, which is of what was there when it was asked for.
+    for a join, which is of what was there when it was asked for. What came too late for the latest is no part of any.
     """
     if not gathering:
         return
@@ -217,7 +217,7 @@ async def _gather(tx: Connection, judged: Judged, gathering: Sequence[Gathering]
         else:
             judged.wanted += [(g.consumer.dag, p.event_id) for p in g.fresh]
     resumed = await interventions.read(tx, [j for g in ready if (j := g.consumer.joining) is not None])
-    overtaken = await _overtaken(tx, [g for g in ready if g.schedule.policy == "latest"], surveyed)
+    await _give_way(tx, [g for g in ready if g.schedule.policy == "latest"], surveyed, now)
     for g in ready:
         found = surveyed[g.consumer.dag]
         situation = Situation(
@@ -226,7 +226,6 @@ async def _gather(tx: Connection, judged: Judged, gathering: Sequence[Gathering]
             tuple(p.event_id for p in g.fresh),
             found.room,
             found.cap,
-            overtaken.get(g.consumer.dag, {}),
             None if g.consumer.joining is None else resumed[g.consumer.joining],
         )
         judgement = _judge(judged, g, situation)
@@ -252,15 +251,15 @@ def _takes_everything(judgement: Judgement | None) -> bool:
     return judgement is not None and any(group.others for group in judgement.groups)
 
 
-async def _overtaken(
-    tx: Connection, latest: Sequence[Gathering], surveyed: Mapping[int, Surveyed]
-) -> dict[int, dict[str, int]]:
-    """Per consumer of policy latest the assets whose waiting events came too late, with the newer event in a run."""
+async def _give_way(
+    tx: Connection, latest: Sequence[Gathering], surveyed: Mapping[int, Surveyed], now: datetime | None
+) -> None:
+    """What waits of an asset of which a newer event is in a run already came too late: it is superseded by that one."""
     asset = {(g.consumer.dag, w.last): a for g in latest for a, w in surveyed[g.consumer.dag].waiting.items()}
-    found: dict[int, dict[str, int]] = {}
-    for (dag, event), newer in (await deliveries.overtaking(tx, list(asset))).items():
-        found.setdefault(dag, {})[asset[dag, event]] = newer
-    return found
+    overtaking = await deliveries.overtaking(tx, list(asset))
+    for late in overtaking:
+        del surveyed[late[0]].waiting[asset[late]]
+    await deliveries.supersede(tx, [(dag, newer) for (dag, _), newer in overtaking.items()], now)
 
 
 def _consume(judged: Judged, g: Gathering, judgement: Judgement, now: datetime) -> None:
