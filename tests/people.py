@@ -134,7 +134,6 @@ def onceflow(
         text=True,
         env=env,
         check=False,
-        timeout=60,
     )
 
 

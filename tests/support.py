@@ -21,11 +21,14 @@ Value = TypeVar("Value")
 
 SOURCE = Path(__file__).parents[1] / "src"
 
+PATIENCE = 120.0
+"""Seconds that a test waits for what has to come: a slow machine is no fault, and only who fails waits so long."""
+
 
 async def eventually(
     condition: Callable[[], Value | Awaitable[Value]],
     *,
-    timeout: float = 20.0,
+    timeout: float = PATIENCE,
     every: float = 0.02,
     why: str = "",
 ) -> Value:

@@ -49,7 +49,7 @@ from onceflow.store.runs import create_manual
 from support import alive, drop_database, eventually, execute, with_database
 
 LEASE_SECONDS = 1.0
-STOP_SECONDS = 12.0
+STOP_SECONDS = 60.0
 SHOWN_OF_LOG = 12_000
 ENDED = ("success", "failed")
 
@@ -129,7 +129,7 @@ class System:
             assert not missing, (missing, [(p["kind"], p["pid"], p["state"]) for p in await self.processes(state=None)])
             return True
 
-        await eventually(up, timeout=60, every=0.1, why="every role is running")
+        await eventually(up, every=0.1, why="every role is running")
 
     def stop(self) -> int:
         """Send SIGTERM and wait; the exit code."""
@@ -245,7 +245,7 @@ class System:
             failed = known.failure is not None and known.source_hash == ""
             return known if known.source_hash == digest(content) or failed else None
 
-        found = await eventually(seen, timeout=30, every=0.05, why=f"{name} is registered")
+        found = await eventually(seen, every=0.05, why=f"{name} is registered")
         assert found is not None
         return found
 
@@ -364,7 +364,7 @@ class System:
         run_id = await self.trigger(dag_id, conf)
         return await self.ended(dag_id, run_id)
 
-    async def ended(self, dag_id: str, run_id: str, *, timeout: float = 30) -> Row:
+    async def ended(self, dag_id: str, run_id: str) -> Row:
         """Wait for the end of a run."""
 
         async def over() -> Row | None:
@@ -375,11 +375,11 @@ class System:
             ]
             return run
 
-        found = await eventually(over, timeout=timeout, every=0.1, why=f"run {run_id} of {dag_id} has ended")
+        found = await eventually(over, every=0.1, why=f"run {run_id} of {dag_id} has ended")
         assert found is not None
         return found
 
-    async def finished(self, dag_id: str, count: int, *, timeout: float = 30) -> list[Row]:
+    async def finished(self, dag_id: str, count: int) -> list[Row]:
         """Wait until a DAG has at least so many runs and all have ended."""
 
         async def all_ended() -> list[Row] | None:
@@ -388,7 +388,7 @@ class System:
             assert over >= count and over == sum(states.values()), states
             return await self.runs(dag_id)
 
-        found = await eventually(all_ended, timeout=timeout, every=0.1, why=f"{count} runs of {dag_id} have ended")
+        found = await eventually(all_ended, every=0.1, why=f"{count} runs of {dag_id} have ended")
         assert found is not None
         return found
 
@@ -473,9 +473,7 @@ def command_line(pid: int) -> str:
         return ""
 
 
-async def gone(pids: Iterable[int], *, timeout: float = 10) -> None:
+async def gone(pids: Iterable[int]) -> None:
     """Wait until none of the processes is left."""
     pids = list(pids)
-    await eventually(
-        lambda: not [p for p in pids if alive(p)], timeout=timeout, every=0.05, why=f"none of {pids} is left"
-    )
+    await eventually(lambda: not [p for p in pids if alive(p)], every=0.05, why=f"none of {pids} is left")

@@ -134,7 +134,7 @@ async def test_each_bad_file_is_told_with_place_and_remedy(system: System) -> No
     for name, text, *_ in FILES:
         system.write(name, text)
     await system.sound("good.py", "from onceflow import DAG\ndag = DAG('good')\n")
-    await eventually(lambda: told(system, len(FILES)), timeout=30, every=0.1, why="all of them are told")
+    await eventually(lambda: told(system, len(FILES)), every=0.1, why="all of them are told")
     errors = {e["path"]: e["failure"] for e in await system.json("dags", "errors")}
     assert errors.keys() == {name for name, *_ in FILES}
     for name, _, where, message, remedy in FILES:
@@ -161,11 +161,11 @@ async def test_no_dag_file_at_all_keeps_none_from_being_read(system: System) -> 
     async def no_more() -> bool:
         return not odd.keys() & {e["path"] for e in await system.errors()}
 
-    await eventually(all_told, timeout=20, every=0.1, why="each is told")
+    await eventually(all_told, every=0.1, why="each is told")
     for path in list(system.dags.iterdir()):
         if path.name in {"loop.py", "pipe.py"} or path.name.startswith("b\udcff"):
             path.unlink()
-    await eventually(no_more, timeout=20, every=0.1, why="they are gone")
+    await eventually(no_more, every=0.1, why="they are gone")
     await system.sound("after.py", "from onceflow import DAG\ndag = DAG('after')\n")
 
 
@@ -180,7 +180,7 @@ async def test_two_files_with_one_dag_id_are_told_with_both_places(system: Syste
     assert "first.py" in known.failure["message"]
     assert known.failure["where"] == "second.py:3"
     (system.dags / "first.py").unlink()
-    await eventually(lambda: mended(system), timeout=30, every=0.1, why="the second file may have the name now")
+    await eventually(lambda: mended(system), every=0.1, why="the second file may have the name now")
     (system.dags / "second.py").unlink()
 
 

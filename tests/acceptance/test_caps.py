@@ -46,7 +46,7 @@ async def test_events_during_a_run_start_the_next_ones_without_another_event(tmp
         await eventually(lambda: counted(system, "single", running=1, queued=EVENTS - 1), every=0.1)
         go.touch()
 
-        runs = await system.finished("single", EVENTS, timeout=60)
+        runs = await system.finished("single", EVENTS)
         assert [r["events"] for r in runs] == [[first.event_id], *[[r.event_id] for r in rest]]
         assert [r["ordinal"] for r in runs] == list(range(1, EVENTS + 1))
         for before, after in pairwise(runs):

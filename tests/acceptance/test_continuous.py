@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from support import eventually
 from system import System
 
@@ -30,16 +28,15 @@ PIPELINE = """
 EVENTS = 200
 
 
-@pytest.mark.timeout(180)
 async def test_every_success_of_a_producer_starts_one_run(tmp_path: Path, database_url: str) -> None:
     """airflow #63507: two schedulers, a continuous producer, and for 200 events 200 runs of one event each."""
     async with System(tmp_path, database_url, schedulers=2, workers=1) as system:
         await system.sound("pipeline.py", PIPELINE)
-        await eventually(lambda: produced(system), timeout=120, every=0.25, why=f"{EVENTS} events are produced")
+        await eventually(lambda: produced(system), every=0.25, why=f"{EVENTS} events are produced")
         await system.pause("producer")
         producers = await system.finished("producer", EVENTS)
         events = await system.events("readings")
-        consumers = await system.finished("consumer", len(events), timeout=60)
+        consumers = await system.finished("consumer", len(events))
         assert len(producers) == len(events) == len(consumers) >= EVENTS
         assert sorted(r["events"] for r in consumers) == [[e["id"]] for e in events]
         assert {e["extra"]["by"] for e in events} == {r["run_id"] for r in producers}

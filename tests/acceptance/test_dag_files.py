@@ -70,7 +70,7 @@ async def test_removed_file_goes_stale_and_its_events_are_kept(system: System) -
     await system.pause("removed")
     await system.emit("removed", "held")
     (system.dags / "removed.py").unlink()
-    await eventually(lambda: active(system, "removed", False), timeout=20, every=0.1, why="the DAG is stale")
+    await eventually(lambda: active(system, "removed", False), every=0.1, why="the DAG is stale")
     assert [e["key"] for e in await system.events("removed")] == ["1", "held"]
     assert len(await system.runs("removed")) == 1
     assert (await system.cli("dags", "trigger", "removed")).returncode == 1
@@ -90,7 +90,7 @@ async def test_a_run_outlives_its_file(system: System) -> None:
     await system.emit("outlived", "1")
     await eventually(lambda: running(system, "outlived"), why="the run has started")
     (system.dags / "outlived.py").unlink()
-    await eventually(lambda: active(system, "outlived", False), timeout=20, every=0.1, why="the DAG is stale")
+    await eventually(lambda: active(system, "outlived", False), every=0.1, why="the DAG is stale")
     system.thaw(*workers)
     await system.finished("outlived", 1)
     assert await said(system, "outlived") == ["kept"]
@@ -210,7 +210,7 @@ async def test_file_moved_keeps_everything(system: System) -> None:
         dag = await system.dag("moved")
         return dag["file"] == "new_place.py" and dag["active"]
 
-    await eventually(followed, timeout=30, every=0.1, why="the DAG is known at its new place")
+    await eventually(followed, every=0.1, why="the DAG is known at its new place")
     await system.emit("moved", "2")
     assert [r["state"] for r in await system.finished("moved", 2)] == ["success", "success"]
 
@@ -235,7 +235,7 @@ async def test_an_asset_that_two_files_share_is_edited(system: System) -> None:
             assert [tuple(d) for d in declared] == [(f"s3://{version}", f'{{"key": {{"paths": ["{version}"]}}}}')]
             assert await system.errors() == []
 
-        await eventually(lambda: _true(both()), timeout=30, every=0.2, why=f"both files say {version}")
+        await eventually(lambda: _true(both()), every=0.2, why=f"both files say {version}")
 
 
 async def _true(check: Awaitable[None]) -> bool:

@@ -77,9 +77,7 @@ async def test_each_slot_has_one_run(system: System) -> None:
     start = midnight - timedelta(days=DAYS - 1)
     await system.sound("timed.py", TIMED.format(start=f"{start.year}, {start.month}, {start.day}"))
     for dag_id, count in (("every_second", 5), ("steps", 10), ("one_time", 1), ("caught_up", DAYS), ("ended", 5)):
-        await eventually(
-            partial(reached, system, dag_id, count), timeout=40, every=0.2, why=f"{count} runs of {dag_id}"
-        )
+        await eventually(partial(reached, system, dag_id, count), every=0.2, why=f"{count} runs of {dag_id}")
 
     seconds = await slots(system, "every_second")
     assert len(set(seconds)) == len(seconds) and all(s.microsecond == 0 for s in seconds)
@@ -109,7 +107,7 @@ async def test_a_restart_makes_no_run_outside_its_slot(system: System) -> None:
     before = len(await slots(system, "every_second"))
     for scheduler in await system.processes("scheduler"):
         system.kill(scheduler["pid"])
-    await eventually(lambda: reached(system, "every_second", before + 3), timeout=40, every=0.2)
+    await eventually(lambda: reached(system, "every_second", before + 3), every=0.2)
     seconds = await slots(system, "every_second")
     assert len(set(seconds)) == len(seconds) and all(s.microsecond == 0 for s in seconds)
     assert len(await slots(system, "one_time")) == 1
@@ -119,14 +117,14 @@ async def test_a_restart_makes_no_run_outside_its_slot(system: System) -> None:
 async def test_paused_schedule_starts_nothing(system: System) -> None:
     """airflow #73151: while paused no run is made, and unpausing makes no burst."""
     await system.sound("paused_timer.py", PAUSED_TIMER)
-    await eventually(lambda: reached(system, "paused_timer", 2), timeout=30, every=0.1)
+    await eventually(lambda: reached(system, "paused_timer", 2), every=0.1)
     await system.pause("paused_timer")
     await system.finished("paused_timer", 2)
     before = await slots(system, "paused_timer")
-    await eventually(lambda: reached(system, "beside", 12), timeout=30, every=0.1, why="time goes on")
+    await eventually(lambda: reached(system, "beside", 12), every=0.1, why="time goes on")
     assert await slots(system, "paused_timer") == before
     await system.unpause("paused_timer")
-    await eventually(lambda: reached(system, "paused_timer", len(before) + 2), timeout=30, every=0.1)
+    await eventually(lambda: reached(system, "paused_timer", len(before) + 2), every=0.1)
     after = await slots(system, "paused_timer")
     skipped = (after[len(before)] - before[-1]) / timedelta(seconds=0.25)
     assert skipped > 4

@@ -136,7 +136,7 @@ async def watcher(system: System, asset: str, **wanted: Any) -> Row:
         assert {k: row[k] for k in wanted} == wanted, row
         return row
 
-    return await eventually(found, timeout=30, every=0.05, why=f"the watcher of {asset} is {wanted}")
+    return await eventually(found, every=0.05, why=f"the watcher of {asset} is {wanted}")
 
 
 async def test_many_assets_on_one_queue_have_one_poller(system: System, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ async def test_every_triggerer_runs_a_watcher_of_mode_all(system: System, tmp_pa
         [now] = await system.watchers("bus")
         return victim["owner"] not in [w["owner"] for w in now["watched_by"]] and len(now["watched_by"]) == 3
 
-    await eventually(replaced, every=0.05, timeout=30, why="the dead one's row is gone, another has taken its place")
+    await eventually(replaced, every=0.05, why="the dead one's row is gone, another has taken its place")
     await system.finished("rides", 11)
     assert len(await system.runs("rides")) == len(await system.events("bus")) == 11
     assert {e["witnesses"] for e in await system.events("bus")} <= {1, 2, 3, 4}
@@ -281,7 +281,7 @@ async def test_a_changed_helper_module_reaches_the_triggers(system: System, tmp_
         await told(system, "helped.every", 2)
         return (await system.events("helped.every"))[-1]["extra"]["said"] == "said again"
 
-    await eventually(said_again, every=0.2, timeout=30, why="the new wording")
+    await eventually(said_again, every=0.2, why="the new wording")
     lines = path.read_text().splitlines()
     events = await told(system, "helped.every", len(lines))
     assert len(events) == len(lines)

@@ -25,7 +25,6 @@ def load(folder: Path, text: str, **environment: str) -> subprocess.CompletedPro
         [sys.executable, "-c", RUN, "file.py", str(folder)],
         capture_output=True,
         text=True,
-        timeout=60,
         env=os.environ | environment,
     )
 

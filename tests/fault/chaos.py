@@ -1,8 +1,9 @@
 """Faults at random moments, seeded, and a count of those that struck where it hurts.
 
-A process is frozen first; if it turns out to be inside a transaction it is killed there (or stays frozen for longer
-than its lease), else it is let go and tried again a moment later. The report of a chaos test counts the faults that
-struck inside a transaction, and a test that struck too few of them fails: it would have shown nothing.
+How fast they come follows what the system does, not the clock: after each fault it has to get a step further, so that
+a slow machine is not struck down faster than it can get up. A process is frozen first; if it turns out to be inside a
+transaction it is killed there (or stays frozen for longer than its lease), else it is let go and tried again a moment
+later. A test goes on until enough faults struck inside a transaction: fewer would have shown nothing.
 """
 
 from __future__ import annotations
@@ -10,17 +11,20 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
 
 import asyncpg
 
+from onceflow.chaos import aim
 from onceflow.queries.rows import Row
 from system import LEASE_SECONDS, System
 
 FROZEN_LEASES = 2.0
+AIMS = 10
+LOOK_EVERY = 0.05
 
-LOOK = """
+OPEN = """
     select pid, xact_start from pg_stat_activity
     where datname = current_database() and application_name = $1 and state like 'idle in transaction%'
 """
@@ -29,6 +33,7 @@ LOOK = """
 class Chaos:
     """Kills or freezes processes of one kind, again and again, one at a time.
 
+    `progress`: a number that rises with what the system does; `step`: how far it has to rise between two faults.
     `aim`: look for a moment inside a transaction; for kinds whose writes are single statements there is none to hit.
     """
 
@@ -36,18 +41,20 @@ class Chaos:
         self,
         system: System,
         kind: str,
+        progress: Callable[[], Awaitable[int]],
         *,
+        step: int,
         seed: int,
         freeze: bool = False,
         aim: bool = True,
-        pause: tuple[float, float] = (0.2, 0.6),
     ) -> None:
         self._system = system
         self._kind = kind
+        self._progress = progress
+        self._step = step
         self._random = random.Random(seed)
         self._freeze = freeze
-        self._aim = aim
-        self._pause = pause
+        self._aims = AIMS if aim else 0
         self.struck: Counter[str] = Counter()
         """Faults by where they struck: `inside` a transaction or `outside`."""
 
@@ -61,61 +68,50 @@ class Chaos:
                 yield self
             finally:
                 stop.set()
-
-    def report(self, *, inside: int) -> None:
-        """Print what struck; fails if fewer than so many faults struck inside a transaction."""
         print(f"chaos among {self._kind}s: {dict(self.struck)}")
-        assert self.struck["inside"] >= inside, dict(self.struck)
 
     async def _run(self, stop: asyncio.Event) -> None:
         connection = await asyncpg.connect(self._system.url)
         try:
             while not stop.is_set():
+                reached = await self._progress()
                 victims = await self._system.processes(self._kind)
                 if victims:
                     await self._strike(connection, self._random.choice(victims))
-                await _wait(stop, self._random.uniform(*self._pause))
+                wanted = reached + self._random.randint(1, 2 * self._step)
+                while not stop.is_set() and await self._progress() < wanted:
+                    await asyncio.sleep(self._random.uniform(0.0, 2 * LOOK_EVERY))
         finally:
             self._system.thaw_all()
             await connection.close()
 
     async def _strike(self, connection: asyncpg.Connection, victim: Row) -> None:
-        """Freeze at a random moment, a few times if need be to catch it inside a transaction; then the deed."""
-        for _ in range(10 if self._aim else 0):
-            try:
-                self._system.freeze(victim["pid"])
-            except ProcessLookupError:
-                return
-            if await self._inside(connection):
-                self.struck["inside"] += 1
-                await self._deed(victim["pid"])
-                return
-            self._system.thaw(victim["pid"])
-            await asyncio.sleep(self._random.uniform(0.001, 0.02))
-        try:
-            self._system.freeze(victim["pid"])
-        except ProcessLookupError:
-            return
-        self.struck["outside"] += 1
-        await self._deed(victim["pid"])
+        """Freeze at a random moment, inside a transaction if it is met; then kill, or wake only after the lease."""
 
-    async def _deed(self, pid: int) -> None:
-        """Kill the frozen process, or wake it only after its lease."""
-        if not self._freeze:
+        async def open_now() -> set[Hashable]:
+            return {(r["pid"], r["xact_start"]) for r in await connection.fetch(OPEN, self._kind)}
+
+        pid = victim["pid"]
+        inside = await aim.stop(pid, open_now, self._random, self._aims)
+        if inside is None:
+            return
+        self._system.freeze(pid)
+        if self._freeze:
+            await asyncio.sleep(FROZEN_LEASES * LEASE_SECONDS)
+            self._system.thaw(pid)
+        else:
             self._system.kill(pid)
-            return
-        await asyncio.sleep(FROZEN_LEASES * LEASE_SECONDS)
-        self._system.thaw(pid)
-
-    async def _inside(self, connection: asyncpg.Connection) -> bool:
-        """Whether a transaction stays open while nobody speaks to it: the frozen process's."""
-        before = {(r["pid"], r["xact_start"]) for r in await connection.fetch(LOOK, self._kind)}
-        await asyncio.sleep(0.02)
-        return any((r["pid"], r["xact_start"]) in before for r in await connection.fetch(LOOK, self._kind))
+        self.struck["inside" if inside else "outside"] += 1
 
 
-async def _wait(stop: asyncio.Event, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(stop.wait(), seconds)
-    except TimeoutError:
-        return
+async def count(system: System, what: str, where: str = "true") -> int:
+    """How many rows there are of a table, to see progress by."""
+    [row] = await system.sql(f"select count(*) from {what} where {where}")
+    return row[0]
+
+
+async def at_least(counted: Callable[[], Awaitable[int]], wanted: int) -> bool:
+    """For `eventually`: it has come so far."""
+    found = await counted()
+    assert found >= wanted, found
+    return True

@@ -104,7 +104,7 @@ def lines(folder: Path, queue: int, kind: str) -> list[str]:
 
 
 async def acknowledged(folder: Path, queue: int, *expected: str) -> None:
-    await eventually(lambda: lines(folder, queue, "acked")[-len(expected) :] == list(expected), timeout=40)
+    await eventually(lambda: lines(folder, queue, "acked")[-len(expected) :] == list(expected))
 
 
 async def waits(system: System) -> None:
@@ -117,10 +117,9 @@ async def waits(system: System) -> None:
         )
         return found
 
-    await eventually(one_waits, timeout=40, every=0.01, why="a triggerer waits for a lock")
+    await eventually(one_waits, every=0.01, why="a triggerer waits for a lock")
 
 
-@pytest.mark.timeout(180)
 async def test_answers_to_triggers_never_cross(system: System, folder: Path) -> None:
     """airflow #64882, and the airflow discussion "Duplicate runs with AssetWatcher on several triggerers".
 
@@ -138,13 +137,12 @@ async def test_answers_to_triggers_never_cross(system: System, folder: Path) -> 
         assert lines(folder, queue, "acked")[begun[queue] :] == messages
         events = await system.events(f"queue{queue}")
         assert [e["key"] for e in events] == [e["extra"] for e in events] == messages
-        assert len(await system.finished(f"after{queue}", MESSAGES, timeout=60)) == MESSAGES
+        assert len(await system.finished(f"after{queue}", MESSAGES)) == MESSAGES
     for watcher in await system.watchers():
         queue = int(watcher["asset"].removeprefix("queue"))
         assert watcher["owner"] and len(lines(folder, queue, "watched")) == watcher["term"], watcher
 
 
-@pytest.mark.timeout(180)
 async def test_nothing_is_acknowledged_before_it_is_committed(system: System, folder: Path) -> None:
     """airflow #66584, #67523: and who is killed in between is told again, which is the same change.
 
@@ -160,7 +158,7 @@ async def test_nothing_is_acknowledged_before_it_is_committed(system: System, fo
         await waits(system)
         assert lines(folder, 0, "acked")[-1] == "first"
         system.kill(owner["pid"])
-        await eventually(lambda: other_owner(system, owner["id"]), timeout=40, why="another triggerer has the queue")
+        await eventually(lambda: other_owner(system, owner["id"]), why="another triggerer has the queue")
         await waits(system)
         assert lines(folder, 0, "acked")[-1] == "first"
         assert "second" not in {e["key"] for e in await system.events("queue0")}
@@ -174,7 +172,6 @@ async def other_owner(system: System, known: str) -> bool:
     return (await system.owner("queue0"))["id"] != known
 
 
-@pytest.mark.timeout(180)
 async def test_a_triggerer_outlives_a_deadlock(system: System, folder: Path) -> None:
     """airflow #23639, #27000, #46015: somebody locks rows against the order; the triggerer tells its event again.
 

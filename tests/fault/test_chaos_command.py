@@ -32,7 +32,6 @@ def test_a_report_with_anything_amiss_is_not_ok(amiss: str) -> None:
     assert not report.ok and report.lines()[-1] == "not ok"
 
 
-@pytest.mark.timeout(240)
 def test_a_scratch_installation_survives(tmp_path: Path) -> None:
     """argo-events#1747, airflow #54491, #65103: kills, freezes, a crash of PostgreSQL, cuts, a slow database."""
     command = [sys.executable, "-m", "onceflow.cli.main", "--home", str(tmp_path), "chaos", "--dags", str(DAGS)]

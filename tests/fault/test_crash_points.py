@@ -157,7 +157,7 @@ class Trial:
                 group.create_task(self.befall(point, deed))
             group.create_task(self.change(number, lose="scheduler.rescue.after_commit" in points))
         for dag_id in ("fed", "posted", "follows", "by_hand", f"late_{number}"):
-            await self.system.finished(dag_id, number, timeout=40)
+            await self.system.finished(dag_id, number)
             assert await self.system.count_runs(dag_id) == {"success": number}
 
     async def change(self, number: int, *, lose: bool) -> None:
@@ -174,7 +174,7 @@ class Trial:
 
     async def befall(self, point: str, deed: str) -> None:
         """Wait until the point was struck; who was frozen goes on after its lease."""
-        pid = await eventually(lambda: self.struck(point), every=0.05, timeout=40, why=f"{point} is struck")
+        pid = await eventually(lambda: self.struck(point), every=0.05, why=f"{point} is struck")
         if deed == "freeze" and pid is not None:
             thaw_at = boot_seconds() + FROZEN_LEASES * LEASE_SECONDS
             await eventually(lambda: boot_seconds() > thaw_at, every=0.05, why="the lease is out")
@@ -207,7 +207,7 @@ class Trial:
             assert answer.status_code == 200, answer.text
             return True
 
-        await eventually(answered, every=0.1, timeout=40, why=f"{path} answers")
+        await eventually(answered, every=0.1, why=f"{path} answers")
 
     async def lose_a_task(self) -> None:
         """Kill the worker of an attempt under way."""
@@ -229,7 +229,6 @@ class Trial:
         await eventually(lost, why="the worker of a running task is killed")
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize(("deed", "half"), trials())
 async def test_a_process_that_ends_anywhere_neither_loses_nor_doubles(
     tmp_path: Path, database_url: str, deed: str, half: int

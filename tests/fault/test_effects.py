@@ -82,7 +82,7 @@ async def test_an_attempt_that_wakes_after_its_successor(tmp_path: Path, databas
         await system.sound("shop.py", SHOP)
         run_id = await system.trigger("ship", {"first": "waits", "shop": shop, "folder": str(tmp_path)})
         pid = tmp_path / "pid"
-        guest = int(await eventually(lambda: pid.exists() and pid.read_text(), timeout=30, why="the first attempt"))
+        guest = int(await eventually(lambda: pid.exists() and pid.read_text(), why="the first attempt"))
         [attempt] = await system.attempts("ship", run_id)
         worker = next(p["pid"] for p in await system.processes("worker") if p["id"] == attempt["worker"])
         system.freeze(worker)
@@ -91,7 +91,7 @@ async def test_an_attempt_that_wakes_after_its_successor(tmp_path: Path, databas
         assert run["state"] == "success"
         (tmp_path / "go").touch()
         system.thaw(guest)
-        await eventually(lambda: not alive(guest), timeout=30, why="the first attempt has come to its end")
+        await eventually(lambda: not alive(guest), why="the first attempt has come to its end")
         system.thaw(worker)
         assert [a["outcome"] for a in await system.attempts("ship", run_id)] == ["lost", "success"]
         assert await booked(shop) == [2]

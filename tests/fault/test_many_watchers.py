@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from support import eventually
 from system import System
 
@@ -40,15 +38,14 @@ QUIET = """
 """
 
 
-@pytest.mark.timeout(180)
 async def test_watchers_are_shared_evenly_and_taken_over(tmp_path: Path, database_url: str) -> None:
     """airflow #58803, #32121, #72848: an even split, one owner each, no ping-pong; a dead owner's share moves on."""
     async with System(tmp_path, database_url, triggerers=2, workers=0) as system:
         await system.sound("quiet.py", QUIET.replace("COUNT", str(WATCHERS)))
-        await eventually(lambda: split(system), timeout=60, every=0.3, why="both own their share")
+        await eventually(lambda: split(system), every=0.3, why="both own their share")
         shares = await split(system)
         assert min(shares.values()) >= 0.4 * WATCHERS, shares
-        [run] = await system.finished("rare", 1, timeout=60)
+        [run] = await system.finished("rare", 1)
         assert len(run["events"]) == WATCHERS
 
         settled = {w["watcher"] + w["asset"]: (w["owner"], w["term"]) for w in await system.watchers()}
@@ -57,7 +54,7 @@ async def test_watchers_are_shared_evenly_and_taken_over(tmp_path: Path, databas
 
         victim = next(p for p in await system.processes("triggerer") if p["id"] in shares)
         system.kill(victim["pid"])
-        await eventually(lambda: split(system, without=victim["id"]), timeout=60, every=0.3, why="the share moved on")
+        await eventually(lambda: split(system, without=victim["id"]), every=0.3, why="the share moved on")
         assert {e["witnesses"] for e in await system.events()} <= {1, 2, 3}
         assert len(await system.events()) == WATCHERS
         assert len(await system.runs("rare")) == 1

@@ -6,10 +6,11 @@ import asyncio
 import random
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
-from chaos import Chaos
+from chaos import Chaos, at_least, count
 
 from onceflow.store.database import Database
 from onceflow.store.emit import change, emit
@@ -22,6 +23,8 @@ CLIENTS = 8
 EVENTS = 10_000
 CHANGES = 8_000
 WITH_CODE = 400
+MORE = 500
+STRUCK_INSIDE = 3
 
 EACH = """
     from onceflow import DAG, Asset, task
@@ -69,30 +72,28 @@ def mixed() -> list[Change]:
     return sightings
 
 
-@pytest.mark.timeout(300)
 async def test_each_change_gets_one_run_while_schedulers_are_killed(tmp_path: Path, database_url: str) -> None:
     """airflow #63507, #54491, #60773, dagster #33962: 10,000 events, a fifth of them repeats, 8 clients."""
     async with System(tmp_path, database_url, schedulers=4, workers=1) as system:
         await system.sound("each.py", EACH)
-        async with Chaos(system, "scheduler", seed=SEED).running() as chaos:
+        over = partial(count, system, "run", "state = 'success'")
+        changes, sightings = CHANGES, EVENTS
+        async with Chaos(system, "scheduler", over, step=300, seed=SEED).running() as chaos:
             await emit_all(system.url, mixed())
-            await eventually(lambda: all_ended(system), timeout=240, every=0.5, why="every run has ended")
-        chaos.report(inside=3)
+            await eventually(partial(at_least, over, CHANGES), every=0.5, why="every run has ended")
+            while chaos.struck["inside"] < STRUCK_INSIDE:
+                await emit_all(system.url, [("many", f"more {changes + n}") for n in range(MORE)])
+                changes, sightings = changes + MORE, sightings + MORE
+                await eventually(partial(at_least, over, changes), every=0.1, why="every run has ended")
 
-        counts = await system.finished("counts", CHANGES - WITH_CODE)
+        counts = await system.finished("counts", changes - WITH_CODE)
         works = await system.finished("works", WITH_CODE)
         events = await system.events()
-        assert sum(e["witnesses"] for e in events) == EVENTS
-        assert len(events) == len({(e["asset"], e["key"]) for e in events}) == len(counts) + len(works) == CHANGES
+        assert sum(e["witnesses"] for e in events) == sightings
+        assert len(events) == len({(e["asset"], e["key"]) for e in events}) == len(counts) + len(works) == changes
         assert sorted(r["events"] for r in counts + works) == [[e["id"]] for e in events]
         assert {r["state"] for r in counts + works} == {"success"}
-        assert (await system.json("verify"))["by_disposition"] == {"started": CHANGES}
-
-
-async def all_ended(system: System) -> bool:
-    ended = [(await system.count_runs(dag)).get("success", 0) for dag in ("counts", "works")]
-    assert ended == [CHANGES - WITH_CODE, WITH_CODE], ended
-    return True
+        assert (await system.json("verify"))["by_disposition"] == {"started": changes}
 
 
 INPUTS = ("north", "east", "south", "west", "centre")
@@ -104,23 +105,26 @@ JOIN = f"""
 """
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("faults", [False, True], ids=["undisturbed", "killed"])
 async def test_no_run_misses_an_input(tmp_path: Path, database_url: str, faults: bool) -> None:
     """airflow #56541, #62501, #54659: an AND of five assets under 8 clients and 4 schedulers never fires early.
 
     At the end the condition is false on what is left, and nothing is lost.
     """
-    emitted = [(random.Random(SEED + n).choice(INPUTS), str(n)) for n in range(3_000)]
+    emitted = inputs(0, 3_000)
     async with System(tmp_path, database_url, schedulers=4, workers=0) as system:
         await system.sound("join.py", JOIN)
         async with AsyncExitStack() as stack:
             if faults:
-                chaos = await stack.enter_async_context(Chaos(system, "scheduler", seed=SEED).running())
+                judged = partial(count, system, "delivery", "judged")
+                chaos = Chaos(system, "scheduler", judged, step=100, seed=SEED)
+                await stack.enter_async_context(chaos.running())
             await emit_all(system.url, emitted)
-        await eventually(lambda: all_judged(system), timeout=60, every=0.2, why="every event was judged")
-        if faults:
-            chaos.report(inside=1)
+            while faults and not chaos.struck["inside"]:
+                emitted += inputs(len(emitted), MORE)
+                await emit_all(system.url, emitted[-MORE:])
+                await eventually(partial(at_least, judged, len(emitted)), every=0.1, why="every event was judged")
+        await eventually(lambda: all_judged(system), every=0.2, why="every event was judged")
 
         runs = await system.finished("join", 10)
         events = {e["id"]: e for e in await system.events()}
@@ -133,6 +137,11 @@ async def test_no_run_misses_an_input(tmp_path: Path, database_url: str, faults:
         assert {e["asset"] for e in left} < set(INPUTS)
         assert all([d["disposition"] for d in e["deliveries"]] == ["pending"] for e in left)
         assert (await system.json("verify"))["ok"]
+
+
+def inputs(first: int, number: int) -> list[Change]:
+    """So many changes of any of the inputs, from this key on."""
+    return [(random.Random(SEED + n).choice(INPUTS), str(n)) for n in range(first, first + number)]
 
 
 async def all_judged(system: System) -> bool:

@@ -58,7 +58,7 @@ async def test_storms_are_held_and_released(tmp_path: Path, database_url: str) -
             [watcher] = await system.watchers("always")
             return watcher["state"] == "storm" and (await system.dag("every"))["storm_at"] is not None
 
-        await eventually(in_storm, timeout=60, every=0.1, why="watcher and DAG are in a storm")
+        await eventually(in_storm, every=0.1, why="watcher and DAG are in a storm")
         [watcher] = await system.watchers("always")
         assert watcher["health"] == "red" and "30 are allowed" in watcher["reason"]
         assert (watcher["cursor"], watcher["owner"]) == (30, None)
@@ -67,7 +67,7 @@ async def test_storms_are_held_and_released(tmp_path: Path, database_url: str) -
 
         await system.emit("ping", "once")
         await system.emit("calm", "once")
-        await system.finished("to_ping", 2, timeout=60)
+        await system.finished("to_ping", 2)
         assert len(await system.finished("to_pong", 2)) == 2 and len(await system.finished("calm", 1)) == 1
         held = await system.json("events", "list", "--held", "--dag", "to_pong")
         assert [d["reason"] for e in held for d in e["deliveries"]] == ["loop"]
@@ -75,7 +75,7 @@ async def test_storms_are_held_and_released(tmp_path: Path, database_url: str) -
 
         done = await system.json("watchers", "release", "always", "--reason", "once more")
         assert done["released"] == ["true"]
-        await eventually(in_storm, timeout=60, every=0.1, why="the watcher is in a storm again")
+        await eventually(in_storm, every=0.1, why="the watcher is in a storm again")
         assert [e["key"] for e in await system.events("always")] == [str(n) for n in range(1, 61)], "none is skipped"
         merged = await system.json("dags", "release", "every", "--merged", "--reason", "all in one")
         assert merged["deliveries"] == 50

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from onceflow.model.times import from_rfc3339
 from onceflow.queries.rows import Row
 from support import eventually
@@ -126,7 +124,6 @@ ODD = {
 }
 
 
-@pytest.mark.timeout(180)
 async def test_bad_triggers_are_backed_off_and_harm_no_other(tmp_path: Path, database_url: str) -> None:
     """airflow #72376, #66412, #55317, kestra #17988: a failing watcher is seen to fail, and waits longer each time.
 
@@ -155,7 +152,7 @@ async def test_bad_triggers_are_backed_off_and_harm_no_other(tmp_path: Path, dat
         assert "in blocks" in listed["blocks"]["last_error"]["traceback"]
 
         system.write("bad.py", MENDED)
-        await eventually(lambda: mended(system), timeout=60, every=0.2, why="the mended triggers work")
+        await eventually(lambda: mended(system), every=0.2, why="the mended triggers work")
         for how in ERRORS:
             events = await system.events(how)
             assert [e["key"] for e in events] == [how, f"{how} no more"]
@@ -167,7 +164,6 @@ async def test_bad_triggers_are_backed_off_and_harm_no_other(tmp_path: Path, dat
         await system.verify()
 
 
-@pytest.mark.timeout(180)
 async def test_triggers_that_bring_their_process_down_in_odd_ways(tmp_path: Path, database_url: str) -> None:
     """Also when nobody's code was running as it ended, the one who does it is found, and the others go on."""
     async with System(tmp_path, database_url, triggerers=1) as system:
@@ -176,7 +172,7 @@ async def test_triggers_that_bring_their_process_down_in_odd_ways(tmp_path: Path
         for name in ("good", "better"):
             await system.sound(f"{name}.py", pipeline(name, tmp_path / name, keyed=False))
         await system.sound("declared.py", DECLARED.format(hows=list(ODD)))
-        await eventually(lambda: all_failed(system, ODD, times=2), timeout=90, every=0.2, why="all are found")
+        await eventually(lambda: all_failed(system, ODD, times=2), every=0.2, why="all are found")
         for name in ("good", "better"):
             append(tmp_path / name, "0")
             await system.finished(name, 1)
@@ -201,7 +197,7 @@ async def check_backed_off(system: System, how: str, kind: str, message: str) ->
         [watcher] = await system.watchers(how)
         return watcher if watcher["state"] == "backing off" else None
 
-    seen: Any = await eventually(backed_off, timeout=30, every=0.05, why=f"{how} is backed off")
+    seen: Any = await eventually(backed_off, every=0.05, why=f"{how} is backed off")
     pause = from_rfc3339(seen["next_try_at"]) - from_rfc3339(seen["last_error_at"])
     assert round(pause.total_seconds()) == 2 ** (seen["strikes"] - 1) >= 4
     assert seen["owner"] is None

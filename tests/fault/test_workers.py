@@ -70,7 +70,7 @@ class Waiting:
     async def guest(self, attempt: int = 1) -> int:
         """The process of an attempt, once it runs."""
         path = self.folder / f"pid-{attempt}"
-        return int(await eventually(lambda: path.exists() and path.read_text(), timeout=30, why=f"{attempt} runs"))
+        return int(await eventually(lambda: path.exists() and path.read_text(), why=f"{attempt} runs"))
 
     async def worker(self, attempt: int = 1) -> int:
         """The process of the worker that runs this attempt."""
@@ -136,7 +136,7 @@ async def test_report_of_a_frozen_worker_comes_too_late(system: System, tmp_path
     before = await waiting.end()
     assert before[:2] == ("success", ["lost", "success"])
     system.thaw(worker)
-    await gone([worker, guest], timeout=20)
+    await gone([worker, guest])
     assert await waiting.end() == before
     [event] = await waiting.events()
     assert event["source"]["attempt"] == 2
@@ -151,7 +151,7 @@ async def test_guest_of_a_frozen_worker_is_killed_when_it_wakes(system: System, 
     await waiting.guest(attempt=2)
     assert alive(guest)
     system.thaw(worker)
-    await gone([guest], timeout=20)
+    await gone([guest])
     waiting.release(2)
     state, outcomes, _ = await waiting.end()
     assert (state, outcomes) == ("success", ["lost", "success"])

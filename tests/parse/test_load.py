@@ -236,7 +236,7 @@ def test_a_trigger_of_a_dag_file_can_be_found_again(guest: Guest) -> None:
         assert (watcher["classpath"], watcher["file"]) == (f"{module}.Rows", name)
         loads = "from onceflow.guest.loader import load_class; import sys; print(load_class(*sys.argv[1:])('t').table)"
         arguments = [sys.executable, "-c", loads, watcher["classpath"], watcher["file"], str(guest.folder)]
-        found = subprocess.run(arguments, capture_output=True, text=True, timeout=30)
+        found = subprocess.run(arguments, capture_output=True, text=True)
         assert found.stdout == "t\n", found.stderr
 
 

@@ -129,9 +129,9 @@ async def test_a_write_wakes_the_processes_that_wait(world: World, database_url:
         for topic in ("delivery", "run", "dag"):
             await listener.add_listener(f"onceflow_{topic}", lambda *a: heard.put_nowait(a[2]))
         await asyncio.to_thread(onceflow, database_url, "assets", "emit", "orders")
-        assert await asyncio.wait_for(heard.get(), 10) == "onceflow_delivery"
+        assert await asyncio.wait_for(heard.get(), 60) == "onceflow_delivery"
         await asyncio.to_thread(onceflow, database_url, "dags", "trigger", "report")
-        assert {await asyncio.wait_for(heard.get(), 10) for _ in range(2)} == {"onceflow_run", "onceflow_dag"}
+        assert {await asyncio.wait_for(heard.get(), 60) for _ in range(2)} == {"onceflow_run", "onceflow_dag"}
     finally:
         await listener.close()
 

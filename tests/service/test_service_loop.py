@@ -59,7 +59,7 @@ async def run():
     yield start
     stop.set()
     wakeups.wake_all()
-    await asyncio.wait_for(asyncio.gather(*tasks), 5)
+    await asyncio.wait_for(asyncio.gather(*tasks), 60)
     assert not [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
 
 

@@ -23,7 +23,7 @@ async def process(url: str):
     event.clear()
     yield wakeups, event
     stop.set()
-    await asyncio.wait_for(running, 5)
+    await asyncio.wait_for(running, 60)
 
 
 async def test_a_notification_wakes_the_services_of_other_processes(database_url: str):

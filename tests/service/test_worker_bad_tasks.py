@@ -65,7 +65,7 @@ class Worker:
     async def report(self, body: str, isolation: str = "auto", top: str = "") -> Report:
         """How such an attempt ended."""
         self.launch(body, isolation, top)
-        await eventually(lambda: not self.guests.running, timeout=30, why="the attempt has ended")
+        await eventually(lambda: not self.guests.running, why="the attempt has ended")
         return self.guests.reports.pop()
 
     def log(self) -> str:
@@ -74,7 +74,7 @@ class Worker:
     async def pid(self, name: str) -> int:
         """The process id that was written to that file."""
         path = self.folder / name
-        return int(await eventually(lambda: path.exists() and path.read_text(), timeout=20, why=f"{name} is written"))
+        return int(await eventually(lambda: path.exists() and path.read_text(), why=f"{name} is written"))
 
 
 @pytest.fixture

@@ -6,15 +6,16 @@ import asyncio
 import random
 import signal
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
-from onceflow.chaos.installation import LOOK_SECONDS, Installation, send
+from onceflow.chaos import aim
+from onceflow.chaos.aim import send
+from onceflow.chaos.installation import LOOK_SECONDS, Installation
 from onceflow.chaos.plan import FROZEN_LEASES, SLOW_DELAY, SLOW_SECONDS, Fault
 from onceflow.model.clock import boot_seconds
 from onceflow.queries.rows import Row
 
 AIMS = 20
-LOOK_TWICE = 0.02
 REPLACED_WITHIN = 60.0
 VICTIM_WITHIN = 30.0
 
@@ -100,27 +101,14 @@ class Striker:
 
     async def _aim(self, victim: Row) -> bool:
         """Stop the process, best inside a transaction; False if it was gone."""
-        pid = victim["pid"]
-        for attempt in range(AIMS):
-            if not send(pid, signal.SIGSTOP):
-                return False
-            self._frozen.add(pid)
-            if await self._stands(victim["kind"]):
-                self.inside += 1
-                return True
-            if attempt < AIMS - 1:
-                send(pid, signal.SIGCONT)
-                self._frozen.discard(pid)
-                await asyncio.sleep(self._chance.uniform(0.001, 0.02))
+        inside = await aim.stop(victim["pid"], lambda: self._open(victim["kind"]), self._chance, AIMS)
+        if inside is None:
+            return False
+        self._frozen.add(victim["pid"])
+        self.inside += inside
         return True
 
-    async def _stands(self, role: str) -> bool:
-        """Whether a transaction of the role stays open while nobody speaks to it: the stopped process's."""
-        before = await self._open(role)
-        await asyncio.sleep(LOOK_TWICE)
-        return bool(before & await self._open(role)) if before else False
-
-    async def _open(self, role: str) -> set[tuple[object, ...]]:
+    async def _open(self, role: str) -> set[Hashable]:
         rows = await self._running.patiently(lambda: self._running.direct.fetch("chaos/open_transactions", role))
         return {tuple(r) for r in rows}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -128,12 +127,3 @@ def _end(parent: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         parent.kill()
         parent.wait()
-
-
-def send(pid: int, number: signal.Signals) -> bool:
-    """Send a signal; False if there is no such process any more."""
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        return False
-    return True
