@@ -97,6 +97,18 @@ def test_a_file_becomes_a_spec(guest: Guest) -> None:
     assert guest.ask("team/etl.py")["source_hash"] == spec.source_hash
 
 
+def test_a_dag_that_is_made_and_not_kept(guest: Guest) -> None:
+    """It would be missed without a word; where the file defines others, too, it is a warning."""
+    dropped = HEAD + "DAG('lost', schedule=Asset('a'))\n"
+    reply = guest.parse(dropped)
+    assert (reply["kind"], reply["where"]) == ("failure", "file.py:2")
+    assert "'lost' is made and not kept" in reply["message"] and "dag = DAG(...)" in reply["remedy"]
+    spec = file_spec_from_json(guest.parse(dropped + "kept = DAG('kept')\nDAG('hidden', auto_register=False)\n"))
+    assert [d.dag_id for d in spec.dags] == ["kept"]
+    [warning] = spec.warnings
+    assert warning.startswith("file.py:2: DAG 'lost' is made and not kept")
+
+
 @pytest.mark.parametrize(
     ("text", "code", "where", "words"),
     [
@@ -228,7 +240,7 @@ def test_a_trigger_of_a_dag_file_can_be_found_again(guest: Guest) -> None:
             yield TriggerEvent({}, cursor=1)
 
     rows = Asset("rows", watchers=[AssetWatcher(name="w", trigger=Rows("t"))])
-    DAG("d", schedule=rows)
+    d = DAG("d", schedule=rows)
     """
     for name, module in (("team/rows.py", "team.rows"), ("json.py", "dag_json"), ("my-rows.v2.py", "my-rows_v2")):
         [asset] = guest.parse(text, name)["assets"]

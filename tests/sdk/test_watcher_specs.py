@@ -30,6 +30,11 @@ class Given(BaseEventTrigger):
         return f"{__name__}.{type(self).__name__}", self.arguments
 
 
+class Plain(BaseEventTrigger):
+    async def run(self) -> AsyncIterator[Any]:
+        yield TriggerEvent({})
+
+
 class Keyed(Given):
     async def run(self) -> AsyncIterator[Any]:
         yield TriggerEvent({}, key="k")
@@ -109,10 +114,21 @@ def test_a_match_is_data(given: Any, stored: Any) -> None:
     assert spec_of(AssetWatcher("w", Keyed(), match=given)).match == stored
 
 
+def test_a_trigger_without_arguments_needs_no_serialize() -> None:
+    class WithArguments(Plain):
+        def __init__(self, table: str) -> None: ...
+
+    assert spec_of(AssetWatcher("w", Plain(), key="id")).classpath == f"{__name__}.Plain"
+    with pytest.raises(DagError, match=r"serialize\(\) of .*WithArguments failed") as refused:
+        spec_of(AssetWatcher("w", WithArguments("t"), key="id"))
+    assert "package.module.Class" in refused.value.remedy
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"match": {}}, {"match": "region"}, {"match": {"a..b": 1}}, {"match": {"a": {"b": 1}}}, {"mode": "both"},
-     {"silent_after": 0}, {"silent_after": "1 h"}, {"canary": timedelta(0)}, {"canary": True}],
+     {"mode": "all", "keep_cursor": True}, {"key": ""}, {"silent_after": 0}, {"silent_after": "1 h"},
+     {"canary": timedelta(0)}, {"canary": True}],
 )  # fmt: skip
 def test_what_a_watcher_may_not_say_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(DagError) as refused:

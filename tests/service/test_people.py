@@ -64,7 +64,7 @@ async def test_by_command(world: World, database_url: str) -> None:
     ("arguments", "code", "said"),
     [
         (("runs", "rerun", "report", "no"), 1, "has no run 'no'"),
-        (("runs", "rerun", "no", "no"), 1, "has no run 'no'"),
+        (("runs", "rerun", "no", "no"), 1, "there is no DAG 'no'"),
         (("events", "replay", "--dag", "report"), 2, "an asset, or --id"),
         (("events", "replay", "orders", "--dag", "no"), 1, "there is no DAG 'no'"),
         (("events", "replay", "prices", "--dag", "report"), 1, "there is no asset 'prices'"),

@@ -228,6 +228,20 @@ async def test_a_dag_is_renamed(database: Database) -> None:
     await healthy(database)
 
 
+@pytest.mark.parametrize("path", ["d.py", "other.py"])
+async def test_a_dag_that_is_still_there_is_not_renamed(database: Database, path: str) -> None:
+    """A copy that kept its `previous_id` would take the old DAG's runs and pending events along."""
+    await declare(database, "a", dag("before", each("a")), path="d.py")
+    [event] = await record(database, "a")
+    copy = dag("after", each("a"), file=path, previous_id="before")
+    both = (dag("before", each("a")), copy) if path == "d.py" else (copy,)
+    with pytest.raises(DagError, match=r"'after' has previous_id 'before', which is still defined in d\.py"):
+        await declare(database, "a", *both, path=path)
+    assert await rows(database, "select dag_id, active from dag") == [("before", True)]
+    await Scheduler(database).settle()
+    assert await dispositions(database) == {event.event_id: ("started", None)}
+
+
 async def test_two_files_with_the_same_new_dag_at_once(database: Database) -> None:
     """One has it; the other is told where it is."""
     outcomes = await together_all(*(_outcome(declare(database, dag("d", file=f"f{i}.py"))) for i in range(4)))

@@ -117,6 +117,8 @@ async def _emit_one(asset: str, key: str | None, extra: Any, output: str) -> Non
         print_json({"asset": asset, "key": answer.key, "event_id": answer.event_id, "status": answer.status})
     elif answer.status == "duplicate":
         click.echo(f"known already: event {answer.event_id}, one more witness")
+    elif answer.status == "released":
+        click.echo(f"known: event {answer.event_id} was in quarantine, and goes on with this payload")
     else:
         click.echo(f"stored: event {answer.event_id}")
     if answer.flaw and answer.status == "stored":
@@ -150,4 +152,5 @@ async def _emit_lines(asset: str | None, lines: BinaryIO, output: str) -> None:
 
 
 def _summary(counts: Counter[str]) -> str:
-    return f"{counts['stored'] + counts['repeated']} stored, {counts['duplicate']} known already"
+    released = f", {counts['released']} let one go on that was in quarantine" if counts["released"] else ""
+    return f"{counts['stored'] + counts['repeated']} stored, {counts['duplicate']} known already{released}"

@@ -27,11 +27,15 @@ from onceflow.sdk.dag import DAG
 
 @dataclass(frozen=True)
 class LoadedFile:
-    """A DAG file after its execution: its module, the DAGs it made, the assets at its top level, in collections too."""
+    """A DAG file after its execution: its module, its DAGs, the assets at its top level, in collections too.
+
+    `dropped`: DAGs that it made and kept under no name, which nobody can find.
+    """
 
     module: ModuleType
     dags: list[DAG]
     assets: list[Asset]
+    dropped: list[DAG]
 
     def dag(self, dag_id: str) -> DAG:
         """The DAG with this id. Raises DagError if the file makes none."""
@@ -88,7 +92,7 @@ def _load(full: Path, name: str, folder: Path, source: bytes | None) -> LoadedFi
     if spec.submodule_search_locations is not None:
         spec.submodule_search_locations.append(str(full.parent))
     module = module_from_spec(spec)
-    before = len(scope.registered)
+    before, made_before = len(scope.registered), len(scope.made)
     sys.modules[name] = module
     try:
         loader.exec_module(module)
@@ -100,7 +104,9 @@ def _load(full: Path, name: str, folder: Path, source: bytes | None) -> LoadedFi
         setattr(sys.modules[parent], child, module)
     values = list(vars(module).values())
     dags = _own(_once([*scope.registered[before:], *(v for v in values if isinstance(v, DAG))]), full, folder)
-    loaded = _files[name] = LoadedFile(module, dags, _once(_assets(values)))
+    kept = {id(dag) for dag in dags}
+    dropped = [d for d in scope.made[made_before:] if id(d) not in kept and d.auto_register and d.file == str(full)]
+    loaded = _files[name] = LoadedFile(module, dags, _once(_assets(values)), dropped)
     return loaded
 
 

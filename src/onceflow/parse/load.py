@@ -204,7 +204,7 @@ def _load(job: Job) -> dict[str, Any]:
     try:
         loaded = load_file(job.path, job.folder, job.content)
         compiler = Compiler(job.folder)
-        spec = compiler.file(job.path, job.source_hash, loaded.dags, loaded.assets)
+        spec = compiler.file(job.path, job.source_hash, loaded.dags, loaded.assets, loaded.dropped)
     except BaseException as error:
         return _failure(failure_of(error, job.path, job.folder, job.source_hash))
     others = any(thread is not threading.main_thread() for thread in threading.enumerate())

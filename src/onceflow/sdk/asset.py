@@ -116,6 +116,9 @@ class AssetWatcher:
             raise DagError(
                 message, where=self.where, remedy='"single" (one triggerer runs it) or "all" (each one does)'
             )
+        if self.keep_cursor and self.mode == "all":
+            message = f'watcher {self.name!r} has keep_cursor=True and mode="all", which keeps no cursor'
+            raise DagError(message, where=self.where, remedy="leave one of them out")
 
 
 class Asset(AssetExpression):

@@ -54,6 +54,7 @@ class DAG:
         self.default_args = self._defaults(given.get("default_args"))
         self.params = parameters.normalise(given.get("params"), self.described, self.where)
         self.auto_register = bool(given.get("auto_register", True))
+        scope.made.append(self)
         for name in ("start_date", "end_date", "owner"):
             given.setdefault(name, self.default_args.get(name))
         self.values = {name: self._value(name, given.get(name)) for name in table.DAG_OPTIONS}

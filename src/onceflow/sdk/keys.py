@@ -25,12 +25,12 @@ REMEDY = 'give the dotted path of a field (key="order.id"), a list of paths, or 
 
 def declared(key: KeyArg | None, owner: str, where: str) -> Key | None:
     """The key that was declared for `owner`, None if none was. Raises DagError if it is none of the three forms."""
-    if key is None or key == "":
+    if key is None:
         return None
     if callable(key):
         return _by_function(key, owner, where)
     paths = (key,) if isinstance(key, str) else key
-    if not isinstance(paths, (list, tuple)) or not paths:
+    if not isinstance(paths, (list, tuple)) or not paths or key == "":
         raise DagError(f"{owner} has the key {key!r}", where=where, remedy=REMEDY)
     for path in paths:
         if problem := check_path(path):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 open_dags: list[DAG] = []
 open_groups: list[TaskGroup] = []
 open_teardowns: list[BaseOperator] = []
+made: list[DAG] = []  # every DAG, in order
 registered: list[DAG] = []  # every DAG whose `with` block was closed, in order
 
 

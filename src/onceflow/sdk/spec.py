@@ -48,8 +48,10 @@ class Compiler:
         """A "file:line" with the file relative to the DAG folder."""
         return where.replace(self.prefix, "", 1)
 
-    def file(self, path: str, source_hash: str, dags: Iterable[DAG], assets: Iterable[Asset]) -> FileSpec:
-        """Everything that the file declares."""
+    def file(
+        self, path: str, source_hash: str, dags: Iterable[DAG], assets: Iterable[Asset], dropped: Iterable[DAG] = ()
+    ) -> FileSpec:
+        """Everything that the file declares. `dropped` are DAGs that it made and did not keep."""
         dags = list(dags)
         self.path = path
         self._check_ids(dags)
@@ -59,7 +61,16 @@ class Compiler:
         merged = mark_outlets(self.assets([*named, *assets]), outlets)
         check_sole_entrance(merged)
         check_texts(specs, merged)
+        self._check_kept(dags, dropped)
         return FileSpec(path, source_hash, specs, merged, tuple(dict.fromkeys(self.warnings)))
+
+    def _check_kept(self, dags: list[DAG], dropped: Iterable[DAG]) -> None:
+        remedy = "give it a name (`dag = DAG(...)`), or use `with DAG(...):`"
+        for dag in dropped:
+            message = f"DAG {dag.dag_id!r} is made and not kept, so the file does not define it"
+            if not dags:
+                raise DagError(message, where=dag.where, remedy=remedy)
+            self.warnings.append(f"{self.place(dag.where)}: {message}; {remedy}")
 
     def _check_ids(self, dags: list[DAG]) -> None:
         seen: dict[str, DAG] = {}

@@ -95,7 +95,7 @@ class BaseTrigger(ABC):
 
 
 class BaseEventTrigger(BaseTrigger):
-    """A trigger that may watch an asset.
+    """A trigger that may watch an asset. One whose `__init__` takes arguments of its own needs a `serialize`, too.
 
     cursor:       the cursor that was committed last; None at first
     has_key:      whether it gives its changes keys; None: see whether its code calls something with `key=`
@@ -112,6 +112,12 @@ class BaseEventTrigger(BaseTrigger):
     has_key: ClassVar[bool | None] = None
     has_cursor: ClassVar[bool | None] = None
     _report: Callable[[], None] | None = None
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        kind = type(self)
+        if kind.__init__ is not BaseTrigger.__init__:
+            raise NotImplementedError("a trigger with an __init__ of its own says how it is made again")
+        return f"{kind.__module__}.{kind.__qualname__}", {}
 
     @property
     def silent_after(self) -> float | None:

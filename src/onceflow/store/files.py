@@ -90,9 +90,9 @@ async def register(
         await tx.execute("files/store_source", spec.source_hash, source)
         assets = await _declare_assets(tx, file, spec.assets, sorted(beside))
         await watches.declare(tx, file.id, watches.watches_of(spec, assets), beside)
-        for dag in sorted(spec.dags, key=lambda d: d.dag_id):
-            await _register_dag(tx, file, dag, spec.source_hash, assets, paused, gone, now)
         kept = {d.dag_id for d in spec.dags}
+        for dag in sorted(spec.dags, key=lambda d: d.dag_id):
+            await _register_dag(tx, file, dag, spec.source_hash, assets, paused, gone, kept, now)
         for row in await tx.fetch("files/dags", file.id):
             if row["active"] and row["dag_id"] not in kept:
                 await _remove_dag(tx, row["id"])
@@ -198,6 +198,7 @@ async def _register_dag(
     assets: dict[str, int],
     paused: bool,
     gone: Collection[str],
+    kept: Collection[str],
     now: datetime | None,
 ) -> None:
     row = await tx.fetchrow("dags/lock", dag.dag_id, dag.previous_id)
@@ -209,7 +210,15 @@ async def _register_dag(
             await tx.execute("dags/pause", dag.dag_id, dumps(by), None, now)
         row = await tx.fetchrow("dags/lock", dag.dag_id, "")
         assert row is not None
-    if row["file_id"] != file.id and row["active"] and row["present"] and row["path"] not in gone:
+    defined = row["active"] and row["present"] and row["path"] not in gone
+    if row["dag_id"] != dag.dag_id and (defined if row["file_id"] != file.id else row["dag_id"] in kept):
+        raise DagError(
+            f"DAG {dag.dag_id!r} has previous_id {row['dag_id']!r}, which is still defined in {row['path']}",
+            where=dag.where or file.path,
+            remedy="rename the DAG instead of copying it, or leave previous_id out",
+            code=CONFLICT,
+        )
+    if row["file_id"] != file.id and defined:
         raise DagError(
             f"dag_id {dag.dag_id!r} is defined in {row['path']} already",
             where=dag.where or file.path,
