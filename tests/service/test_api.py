@@ -365,8 +365,16 @@ async def test_answers_have_the_declared_form(api: httpx.AsyncClient, world: Wor
 
 
 async def test_openapi(api: httpx.AsyncClient) -> None:
+    """Every path says what it answers and what a writing one may be sent with."""
     paths = (await api.get("/openapi.json")).json()["paths"]
     assert {"/api/v2/dags", "/api/v2/dags/{dag_id}/dagRuns", "/api/v2/assets/events", "/health"} <= set(paths)
+    for path, methods in paths.items():
+        for method, said in methods.items():
+            assert said["description"] and said["responses"]["200"]["content"]["application/json"]["schema"], path
+            headers = {p["name"] for p in said.get("parameters", ()) if p["in"] == "header"}
+            assert ("X-Onceflow-Actor" in headers) == (method != "get"), path
+    once = [p for p, m in paths.items() if "Idempotency-Key" in str(m.get("post", {}).get("parameters", ""))]
+    assert {p.rpartition("/")[2] for p in once} == {"events", "dagRuns", "rerun", "replay"}
 
 
 async def test_monitor_health(api: httpx.AsyncClient, world: World) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
 
+from onceflow.api import models
 from onceflow.api.app import create_app
 from onceflow.config import Settings
 from onceflow.queries.verify import verify
@@ -99,6 +101,92 @@ async def test_by_the_api(world: World, api: httpx.AsyncClient) -> None:
     assert gone.json() == {"dag_id": "report", "deliveries": 1}
     assert (await api.get("/api/v2/assets/events", params=waiting)).json()["total_entries"] == 0
     assert (await api.post(f"{DAGS}/report/deliveries/release", json={})).json()["deliveries"] == 0
+
+
+async def test_a_request_that_comes_again_makes_no_second_run(world: World, api: httpx.AsyncClient) -> None:
+    """Whether its answer was kept, or the server died before it was."""
+    [run] = (await api.get(f"{DAGS}/report/dagRuns")).json()["dag_runs"]
+    for path, body in ((f"dagRuns/{run['dag_run_id']}/rerun", {}), ("replay", {"assets": ["orders"]})):
+        answers = []
+        for kept in (True, True, False):
+            if not kept:
+                await world.sql.execute("update request set status = null, answer = null")
+            answers.append(await api.post(f"{DAGS}/report/{path}", json=body, headers={"Idempotency-Key": "k"}))
+        assert [a.status_code for a in answers] == [200] * 3
+        assert answers[0].json() == answers[1].json() == answers[2].json()
+        assert [a.headers.get("Idempotency-Replayed") for a in answers] == [None, "true", None]
+    assert (await api.get(f"{DAGS}/report/dagRuns")).json()["total_entries"] == 1 + 1 + 2
+
+
+async def test_who_asks_may_give_a_name(world: World, database_url: str, api: httpx.AsyncClient) -> None:
+    """Recorded as told, beside the client's address; wherever a request changes something."""
+    anna = {"X-Onceflow-Actor": "anna"}
+    made = await api.post("/api/v2/assets/events", json={"name": "orders", "key": "c"}, headers=anna)
+    assert made.json()["source"] == {"kind": "api", "client": "127.0.0.1", "actor": "anna"}
+    assert (await api.post(f"{DAGS}/report/deliveries/discard", json={}, headers=anna)).json()["deliveries"] == 2
+    why = onceflow(database_url, "why", "event", str(made.json()["id"])).stdout
+    assert why.count("a request to the API from 127.0.0.1 by anna") == 2
+    for wrong in ("", " ", "x" * 201, "a\tb"):
+        refused = await api.post(f"{DAGS}/report/deliveries/discard", json={}, headers={"X-Onceflow-Actor": wrong})
+        assert (refused.status_code, refused.json()["where"]) == (422, "X-Onceflow-Actor")
+
+
+async def test_explanations_are_those_of_the_command(world: World, database_url: str, api: httpx.AsyncClient) -> None:
+    [run] = listed(database_url, "runs", "list", "report")
+    asked: list[tuple[str, type[Any], tuple[str, ...]]] = [
+        (f"{DAGS}/report/dagRuns/{run['run_id']}/why", models.WhyRun, ("why", "run", "report", run["run_id"])),
+        ("/api/v2/assets/events/1/why", models.WhyEvent, ("why", "event", "1")),
+        (f"{DAGS}/report/why-not", models.WhyNot, ("why-not", "report")),
+        (f"{DAGS}/report/why-not?since=2026-01-01T00:00:00Z", models.WhyNot, ("why-not", "report", "--since", "2026")),
+    ]
+    for path, model, command in asked[:3]:
+        answer = (await api.get(path)).json()
+        assert answer["because"] and answer == listed(database_url, *command)
+        assert model.model_validate(answer).model_dump() == answer
+    assert (await api.get(asked[3][0])).json()["since"] == "2026-01-01T00:00:00Z"
+    for path in (f"{DAGS}/report/dagRuns/no/why", "/api/v2/assets/events/99/why", f"{DAGS}/no/why-not"):
+        assert (await api.get(path)).status_code == 404
+    assert (await api.get(f"{DAGS}/report/why-not?since=then")).status_code == 422
+
+
+async def test_a_quarantined_event_is_mended_by_the_api(world: World, api: httpx.AsyncClient) -> None:
+    await world.sql.execute('update asset set rules = \'{"schema": {"required": ["id"]}}\' where name = \'orders\'')
+    bad = (await api.post("/api/v2/assets/events", json={"name": "orders", "key": "c", "extra": {}})).json()
+    assert bad["quarantined"]
+    listed_now = (await api.get("/api/v2/assets/events?quarantined=true")).json()["asset_events"]
+    assert [e["id"] for e in listed_now] == [bad["id"]]
+    fix = f"/api/v2/assets/events/{bad['id']}/fix"
+    for body, status in (
+        ({}, 422),
+        ({"extra": {"id": 1}, "as_is": True}, 422),
+        ({"extra": {}}, 422),
+        ({"extra": {"id": 1}, "key": "d"}, 422),
+    ):
+        assert (await api.post(fix, json=body)).status_code == status
+    done = (await api.post(fix, json={"extra": {"id": 1}, "reason": "typo"})).json()
+    assert models.MendedAssetEvent.model_validate(done).model_dump() == done
+    assert (done["key"], done["quarantined"], done["same_as"]) == ("c", False, None)
+    assert (await api.post(fix, json={"as_is": True})).status_code == 409
+    assert (await api.post("/api/v2/assets/events/99/fix", json={"as_is": True})).status_code == 404
+
+
+async def test_watchers_are_listed_and_released(world: World, api: httpx.AsyncClient) -> None:
+    await world.sql.execute(
+        "insert into watcher (definition, mode, classpath, kwargs, active, storm, storm_at, next_try_at) "
+        "values ('d', 'single', 't.Poll', '{}', true, '{\"events\": 9, \"limit\": 5}', now(), 'infinity')"
+    )
+    await world.sql.execute(
+        "insert into watch (asset_id, name, watcher_id) select id, 'poll', 1 from asset where name = 'orders'"
+    )
+    answer = (await api.get("/api/v2/watchers")).json()
+    assert models.WatcherCollection.model_validate(answer).model_dump() == answer
+    [row] = answer["watchers"]
+    assert (row["asset"], row["watcher"], row["state"], row["health"]) == ("orders", "poll", "storm", "red")
+    assert (await api.get("/api/v2/watchers?asset=prices")).json()["total_entries"] == 0
+    done = (await api.post("/api/v2/watchers/release", json={"asset": "orders", "reason": "mended"})).json()
+    assert done == {"asset": "orders", "released": ["poll"]}
+    assert (await api.get("/api/v2/watchers")).json()["watchers"][0]["storm"] is None
+    assert (await api.post("/api/v2/watchers/release", json={"asset": "no"})).status_code == 404
 
 
 async def test_a_storm_is_seen_and_released(world: World, database_url: str, api: httpx.AsyncClient) -> None:

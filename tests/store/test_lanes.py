@@ -111,6 +111,23 @@ async def test_a_rerun_has_exactly_the_events_of_its_run(database: Database) -> 
     await healthy(database)
 
 
+async def test_a_request_that_comes_again_makes_nothing_more(database: Database) -> None:
+    scheduler = Scheduler(database)
+    await declare(database, "a", dag("d", AssetSchedule(["asset", "a"], "each", filters={"a": ["exists", "n", None]})))
+    await record(database, *(change("a", extra=extra) for extra in ('{"n": 1}', "{}", '{"n": 2}')))
+    await scheduler.settle()
+    original = (await list_runs(database)).rows[0]["run_id"]
+    one, other = uuid.uuid4(), uuid.uuid4()
+    again = [await lanes.rerun(database, "d", original, by=ANNA, request=one) for _ in range(2)]
+    assert again[0] is not None and again[0] == again[1]
+    done = [await lanes.replay(database, "d", Choice(["a"]), by=ANNA, request=other) for _ in range(2)]
+    assert done[0] is not None and done[1] is not None and len(done[0].runs) == 2
+    assert (done[0].runs, done[0].plan.runs, done[0].filtered) == (done[1].runs, done[1].plan.runs, done[1].filtered)
+    assert list(done[1].filtered) == [2]
+    assert await rows(database, "select count(*), max(ordinal) from run") == [(5, 5)]
+    await healthy(database)
+
+
 async def test_a_rerun_keeps_configuration_and_logical_date(database: Database) -> None:
     await declare(database, dag("d", CronSchedule("0 0 * * *")))
     slot = datetime(2026, 1, 1, tzinfo=UTC)

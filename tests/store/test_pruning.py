@@ -27,9 +27,10 @@ from ground import (
 
 from onceflow.config import Settings
 from onceflow.model.dagspec import AssetSchedule, AssetSpec, CronSchedule
-from onceflow.queries.why import why_event
+from onceflow.model.errors import ConflictError
+from onceflow.queries.why import why_event, why_run
 from onceflow.scheduler.prune import Prune
-from onceflow.store import dags, files, pruning, requests, runs, tasks, timed
+from onceflow.store import dags, files, lanes, pruning, requests, runs, tasks, timed
 from onceflow.store.database import Database
 
 WORKER = uuid.UUID(int=1)
@@ -165,6 +166,28 @@ async def test_a_run_goes_with_the_event_that_started_it(database: Database) -> 
     await healthy(database)
     assert await prune(database, retention_days=1) == {"events": 2}
     assert await count(database, "event", "run", "delivery", "decision") == [0, 0, 0, 0]
+    await healthy(database)
+
+
+async def test_a_run_that_lost_events_is_not_run_again_with_what_is_left(database: Database) -> None:
+    """Exactly its events or not at all; what is left can be replayed, and a run that has all of them run again."""
+    await declare(database, orders(retention=DAY), "prices", dag("join", together("orders", "prices")))
+    await record(database, change("orders", "k1"), change("orders", "k2"))
+    await record(database, "prices")  # starts the run
+    await finish_all(database)
+    await record(database, "prices")
+    await record(database, change("orders", "l"))  # starts another one, and keeps its event
+    await finish_all(database)
+    await rows(database, "update event set created_at = created_at - interval '2 days' where key in ('k1', 'k2')")
+    await rows(database, "update run set finished_at = finished_at - interval '2 days'")
+    assert await prune(database) == {"events": 2}
+    [(whole,), (poor,)] = await rows(database, "select run_id from run order by pruned_events")
+    with pytest.raises(ConflictError, match=r"2 of the 3 events of run '.*' were pruned") as refused:
+        await lanes.rerun(database, "join", poor, by={})
+    assert "onceflow events replay --dag join --id 3" in refused.value.remedy
+    assert "2 more of its events were pruned when they were old" in (await why_run(database, "join", poor))["because"]
+    made = await lanes.rerun(database, "join", whole, by={"kind": "cli"})
+    assert made is not None and await count(database, "run_member") == [2]
     await healthy(database)
 
 

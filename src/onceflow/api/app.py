@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 
 from onceflow.api import models
 from onceflow.api.guard import App, Guard, error_body
-from onceflow.api.routes import assets, dags, health, lanes, runs
+from onceflow.api.routes import assets, dags, explain, health, lanes, runs, watchers
 from onceflow.api.services import Services
 from onceflow.config import Settings
 from onceflow.model import errors
@@ -50,7 +50,7 @@ def create_app(
         responses=ERRORS,
     )
     app.state.services = Services(database, reads or database, settings, wake)
-    for routes in (health, dags, runs, lanes, assets):
+    for routes in (health, dags, runs, lanes, assets, watchers, explain):
         app.include_router(routes.router)
     app.add_exception_handler(errors.OnceflowError, _known)
     app.add_exception_handler(RequestValidationError, _invalid)

@@ -78,6 +78,104 @@ class Release(Request):
     reason: str | None = None
 
 
+class Fix(Request):
+    """Either `extra`, the payload that it should have had, or `as_is`; `key`: what no field of the payload gives."""
+
+    extra: Any = None
+    as_is: bool = False
+    key: str | None = None
+    reason: str | None = None
+
+
+class ReleaseWatchers(Request):
+    """The watchers of this asset (name or URI), or the one of this name."""
+
+    asset: str
+    watcher: str | None = None
+    reason: str | None = None
+
+
+class ReleasedWatchers(BaseModel):
+    asset: str
+    released: list[str]
+
+
+class FedAsset(BaseModel):
+    asset: str
+    watcher: str
+    match: list[Any] | None
+
+
+class Watcher(BaseModel):
+    """One watcher, whatever it feeds; `asset` and `watcher` name the first. `health`: healthy, starting, unproven, red.
+
+    `flawed`: how many of its changes went to quarantine; `flaw`: what is wrong with the last, while that is the reason.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    id: int
+    asset: str | None
+    watcher: str | None
+    assets: list[FedAsset]
+    mode: Literal["single", "all"]
+    state: str
+    health: str
+    reason: str
+    owner: str | None
+    term: int
+    cursor: Any
+    last_observation: Time | None
+    last_event_at: Time | None
+    last_error: Any
+    last_error_at: Time | None
+    next_try_at: Time | None
+    strikes: int
+    lag: float | None
+    unmatched: int
+    flawed: int
+    flaw: str | None
+    storm: Any
+    active: bool
+
+
+class WatcherCollection(BaseModel):
+    watchers: list[Watcher]
+    total_entries: int
+
+
+class WhyRun(BaseModel):
+    """`because`: the reasons in sentences; `decision`: what was stored when it was made; `events`: those of the run."""
+
+    run: dict[str, Any]
+    because: list[str]
+    decision: dict[str, Any] | None
+    events: list[dict[str, Any]]
+
+
+class WhyEvent(BaseModel):
+    """`because`: of the event; each of `deliveries` and `runs_beside` (reruns, replays) has a `because` of its own."""
+
+    event: dict[str, Any]
+    because: list[str]
+    witnesses: list[dict[str, Any]]
+    deliveries: list[dict[str, Any]]
+    runs_beside: list[dict[str, Any]]
+
+
+class WhyNot(BaseModel):
+    """`because`: the most decisive first; `open`: what waits or is held; `decided`: the rest; `history`: since then."""
+
+    dag: dict[str, Any]
+    since: Time
+    schedulers: int
+    because: list[str]
+    assets: list[dict[str, Any]]
+    open: list[dict[str, Any]]
+    decided: list[dict[str, Any]]
+    history: list[dict[str, Any]]
+
+
 class ReplayRun(BaseModel):
     dag_run_id: str | None
     events: list[int]
@@ -151,6 +249,7 @@ class DagRun(BaseModel):
     reason: str | None
     downstream: str
     events: list[int]
+    pruned_events: int
     version: int | None
 
 
@@ -236,6 +335,12 @@ class RecordedAssetEvent(AssetEvent):
     """
 
     status: str
+
+
+class MendedAssetEvent(AssetEvent):
+    """`same_as`: the event that had the key already; this one is the same change, and is discarded."""
+
+    same_as: int | None
 
 
 class PrunedAssetEvent(BaseModel):

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Header, Query, Request
 from fastapi.responses import JSONResponse
 
 from onceflow.config import Settings
+from onceflow.model.errors import InputError
 from onceflow.model.times import from_rfc3339
 from onceflow.store.database import Database
 
 PAGE_LIMIT = 1000
+ACTOR = "X-Onceflow-Actor"
+LONGEST_ACTOR = 200
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,21 @@ def moment(text: str | None, where: str) -> datetime | None:
     return None if text is None else from_rfc3339(text, where)
 
 
-def requester(request: Request) -> dict[str, Any]:
-    """Who asks, for the record."""
-    return {"kind": "api", "client": request.client.host if request.client else ""}
+Actor = Annotated[
+    str | None,
+    Header(alias=ACTOR, description="Who asks, for the record: a name as the client tells it. It gives no right."),
+]
+
+
+def _requester(request: Request, actor: Actor = None) -> dict[str, Any]:
+    """Who asks, for the record. Raises InputError."""
+    by = {"kind": "api", "client": request.client.host if request.client else ""}
+    if actor is None:
+        return by
+    if not actor.strip() or len(actor) > LONGEST_ACTOR or not actor.isprintable():
+        remedy = f"a name of 1 to {LONGEST_ACTOR} characters that can be printed"
+        raise InputError(f"the actor is {actor[:40]!r}", where=ACTOR, remedy=remedy)
+    return by | {"actor": actor.strip()}
+
+
+Requester = Annotated[dict[str, Any], Depends(_requester)]

@@ -54,6 +54,7 @@ def dag_run(row: Row) -> dict[str, Any]:
         "reason": row["reason"],
         "downstream": row["downstream"],
         "events": row["events"],
+        "pruned_events": row["pruned_events"],
         "version": row["version"],
     }
 

@@ -128,7 +128,8 @@ def origin(created_by: Row) -> str:
         case "cli":
             return f"{created_by.get('user') or 'somebody'} on {created_by.get('host', '?')} by command"
         case "api":
-            return f"a request to the API from {created_by.get('client', '?')}"
+            actor = f" by {created_by['actor']}" if created_by.get("actor") else ""
+            return f"a request to the API from {created_by.get('client', '?')}{actor}"
         case "author":
             return "the DAG's author (is_paused_upon_creation)"
         case "setting":

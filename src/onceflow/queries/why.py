@@ -44,6 +44,8 @@ def _run_sentences(run: Row, decided: Row, events: list[Row]) -> list[str]:
     sentences += explain.decision_lines(decided["explanation"])
     if run["downstream"] in explain.DOWNSTREAM:
         sentences.append(explain.DOWNSTREAM[run["downstream"]])
+    if run["pruned_events"]:
+        sentences.append(f"{run['pruned_events']} more of its events were pruned when they were old")
     if run["state"] == "queued":
         sentences.append(f"it is queued: {explain.queued_text(decided)}")
     elif run["end_reason"]:

@@ -6,10 +6,12 @@ A replay is always possible: it touches no delivery, so one change still starts 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from onceflow.model.consume import Pending
 from onceflow.model.dagspec import AssetSchedule
@@ -18,12 +20,13 @@ from onceflow.model.event_filter import judge_payload
 from onceflow.model.replay import DOWNSTREAM, Downstream, Plan, consumer_schedule, plan
 from onceflow.model.serialize import dumps
 from onceflow.store import assets, deliveries
-from onceflow.store.database import Connection, Database
+from onceflow.store.database import Connection, Database, Record
 from onceflow.store.runs import Created
 from onceflow.store.versions import Versions
 
 MOST_EVENTS = 10_000
 """Events of one replay; it is one transaction."""
+SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -63,15 +66,30 @@ async def rerun(
     by: Mapping[str, Any],
     reason: str | None = None,
     downstream: Downstream = "emit",
+    request: UUID | None = None,
     now: datetime | None = None,
 ) -> Created | None:
-    """Run a run again: its events, configuration and logical date, the DAG's present code.
+    """Run a run again: exactly its events, its configuration and logical date, the DAG's present code.
 
-    None if there is no such run of an active DAG. Raises InputError.
+    None if there is no such run of an active DAG. The same `request` again is answered with the run that it made.
+    Raises InputError, and ConflictError when some of its events were pruned.
     """
     check_downstream(downstream)
-    row = await database.fetchrow("runs/rerun", dag_id, run_id, downstream, dumps(dict(by)), reason, now)
+    row = await database.fetchrow("runs/rerun", dag_id, run_id, downstream, dumps(dict(by)), reason, request, now)
+    if row is not None and row["gone"]:
+        raise _incomplete(dag_id, run_id, row["gone"], row["left_"])
     return None if row is None else Created(row["id"], row["run_id"], row["paused"])
+
+
+def _incomplete(dag_id: str, run_id: str, gone: int, left: Sequence[int]) -> ConflictError:
+    ids = " ".join(f"--id {event}" for event in left[:SHOWN]) + (" …" if len(left) > SHOWN else "")
+    return ConflictError(
+        f"{gone} of the {gone + len(left)} events of run {run_id!r} were pruned when they were old, and a run is run "
+        "again with exactly its events or not at all",
+        where="run",
+        remedy=f"`onceflow events replay --dag {dag_id} {ids}` runs those that are left, under the DAG's condition",
+        code="incomplete",
+    )
 
 
 async def replay(
@@ -83,12 +101,14 @@ async def replay(
     reason: str | None = None,
     downstream: Downstream = "emit",
     rehearse: bool = False,
+    request: UUID | None = None,
     now: datetime | None = None,
 ) -> Replayed | None:
     """Run chosen events through the DAG's present code, condition, policy and filters; `rehearse` makes no run.
 
-    None if there is no such active DAG. Raises NotFoundError for an unknown asset, InputError when nothing or too much
-    was chosen, ConflictError when the DAG does not consume the events or they do not meet its condition.
+    None if there is no such active DAG. The same `request` again is answered with the runs that it made. Raises
+    NotFoundError for an unknown asset, InputError when nothing or too much was chosen, ConflictError when the DAG does
+    not consume the events or they do not meet its condition.
     """
     check_downstream(downstream)
     found = await assets.find(database, choice.assets or ())
@@ -97,13 +117,16 @@ async def replay(
         dag = await tx.fetchrow("dags/lock_active", dag_id)
         if dag is None:
             return None
+        if request is not None and (made := await _made_by(tx, dag, request)) is not None:
+            return made
         schedule = consumer_schedule(dag_id, await _schedule(tx, dag_id, dag["version_id"]))
         chosen = await _choose(tx, choice, names)
         unwanted = await _unwanted(tx, schedule, chosen)
         planned = plan(dag_id, schedule, chosen, unwanted)
         runs: list[Created] = []
         if planned.runs and not rehearse:
-            runs = await _create(tx, dag["id"], planned, choice, by, reason, downstream, now)
+            details = choice.as_dict() | ({"filtered": unwanted} if unwanted else {})
+            runs = await _create(tx, dag["id"], planned, details, by, reason, downstream, request, now)
     return Replayed(runs, planned, unwanted, dag["paused"])
 
 
@@ -113,6 +136,17 @@ def check_downstream(downstream: str) -> None:
         raise InputError(
             f"downstream is {downstream!r}", where="downstream", remedy=f"allowed: {', '.join(DOWNSTREAM)}"
         )
+
+
+async def _made_by(tx: Connection, dag: Record, request: UUID) -> Replayed | None:
+    """What the request made when it came before; None if it did not."""
+    rows = await tx.fetch("runs/of_request", dag["id"], request)
+    if not rows:
+        return None
+    filtered = {int(event): why for event, why in json.loads(rows[0]["details"]).get("filtered", {}).items()}
+    explanation = json.loads(rows[0]["explanation"] or "{}")
+    done = Plan(tuple(tuple(row["events"]) for row in rows), explanation)
+    return Replayed([Created(r["id"], r["run_id"], dag["paused"]) for r in rows], done, filtered, dag["paused"])
 
 
 async def _schedule(tx: Connection, dag_id: str, version: int) -> Any:
@@ -148,10 +182,11 @@ async def _create(
     tx: Connection,
     dag: int,
     planned: Plan,
-    choice: Choice,
+    details: Mapping[str, Any],
     by: Mapping[str, Any],
     reason: str | None,
     downstream: Downstream,
+    request: UUID | None,
     now: datetime | None,
 ) -> list[Created]:
     rows = await tx.fetch(
@@ -163,8 +198,9 @@ async def _create(
         downstream,
         dumps(dict(by)),
         reason,
-        dumps(choice.as_dict()),
+        json.dumps(details),
         dumps(planned.explanation),
+        request,
         now,
     )
     return [Created(r["id"], r["run_id"], r["paused"]) for r in rows]

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
 
 from onceflow.api import models, shapes
 from onceflow.api.replay import IdempotencyKey, answered_once
-from onceflow.api.services import Answer, Limit, Offset, Shared, moment, requester
+from onceflow.api.services import Answer, Limit, Offset, Requester, Shared, moment
 from onceflow.model.errors import InputError
 from onceflow.queries.assets import asset_name, list_assets
 from onceflow.queries.events import EventFilter, list_events, show_event
 from onceflow.runtime.crash_points import crash_point
 from onceflow.store.database import Database
 from onceflow.store.emit import change, emit
+from onceflow.store.quarantine import release
 
 Disposition = Literal["open", "pending", "held", "started", "joined", "filtered", "superseded", "discarded"]
 
@@ -46,13 +47,15 @@ async def get_asset_events(
     source_task_id: str | None = None,
     consumer: str | None = None,
     disposition: Disposition | None = None,
+    quarantined: bool | None = None,
     timestamp_gte: str | None = None,
     timestamp_lte: str | None = None,
     order_by: Literal["id", "-id", "timestamp", "-timestamp"] = "id",
 ) -> Answer:
     """Events in the order of their commit within each asset, or newest first; `name` may be a URI.
 
-    `consumer`: only events delivered to this DAG; `disposition`: only those that stand so ("open": pending or held).
+    `consumer`: only events delivered to this DAG; `disposition`: only those that stand so ("open": pending or held);
+    `quarantined`: only those that are in quarantine, or are not.
     """
     chosen = EventFilter(
         asset=name if asset_id is None else await asset_name(shared.reads, asset_id),
@@ -61,6 +64,7 @@ async def get_asset_events(
         source_task=source_task_id,
         consumer=consumer,
         disposition=disposition,
+        quarantined=quarantined,
         since=moment(timestamp_gte, "timestamp_gte"),
         until=moment(timestamp_lte, "timestamp_lte"),
     )
@@ -77,14 +81,18 @@ async def get_asset_event(event_id: int, shared: Shared) -> Answer:
 
 @router.post("/events", response_model=models.RecordedAssetEvent | models.PrunedAssetEvent)
 async def create_asset_event(
-    body: models.CreateAssetEvent, shared: Shared, request: Request, idempotency_key: IdempotencyKey = None
+    body: models.CreateAssetEvent,
+    shared: Shared,
+    request: Request,
+    by: Requester,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Say that an asset changed; answered once it is stored. The same key again is the same change."""
 
     async def record(sent: UUID) -> Answer:
         draft = change(await _named(shared.reads, body), body.key, body.extra, sighting=sent, where="body")
         crash_point("api-server.emit.before")
-        [answer] = await emit(shared.writes, [replace(draft, fallback=idempotency_key)], requester(request))
+        [answer] = await emit(shared.writes, [replace(draft, fallback=idempotency_key)], by)
         crash_point("api-server.emit.after_commit")
         shared.wake("delivery")
         status = "stored" if answer.status == "repeated" else answer.status
@@ -95,6 +103,18 @@ async def create_asset_event(
         return Answer(shapes.asset_event(rows[0]) | {"status": status})
 
     return await answered_once(shared.writes, request, idempotency_key, record)
+
+
+@router.post("/events/{event_id}/fix", response_model=models.MendedAssetEvent)
+async def fix_asset_event(event_id: int, body: models.Fix, shared: Shared, by: Requester) -> Answer:
+    """Let a quarantined event go on, with another payload or as it is. It keeps its identity and its place."""
+    if ("extra" in body.model_fields_set) == body.as_is:
+        raise InputError("give either extra or as_is", where="body", remedy='{"extra": {...}} or {"as_is": true}')
+    how: dict[str, Any] = {"extra": body.extra, "as_it_is": body.as_is, "key": body.key}
+    done = await release(shared.writes, event_id, **how, by=by, reason=body.reason)
+    shared.wake("delivery")
+    shown = shapes.asset_event(await show_event(shared.reads, event_id))
+    return Answer(shown | {"same_as": done.same_as})
 
 
 async def _named(database: Database, body: models.CreateAssetEvent) -> str:

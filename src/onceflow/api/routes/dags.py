@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 
 from onceflow.api import models, shapes
-from onceflow.api.services import Answer, Limit, Offset, Shared, requester
+from onceflow.api.services import Answer, Limit, Offset, Requester, Shared
 from onceflow.model.errors import InputError
 from onceflow.queries.dags import DagFilter, list_dags, no_such_dag, show_dag
 from onceflow.runtime.crash_points import crash_point
@@ -37,9 +37,8 @@ async def get_dag(dag_id: str, shared: Shared) -> Answer:
 
 
 @router.patch("/{dag_id}", response_model=models.Dag)
-async def patch_dag(dag_id: str, body: models.DagPatch, shared: Shared, request: Request) -> Answer:
+async def patch_dag(dag_id: str, body: models.DagPatch, shared: Shared, by: Requester) -> Answer:
     """Pause a DAG, or let it run again with the events that wait for it: judged as ever, joined, or discarded."""
-    by = requester(request)
     if body.is_paused and body.pending != "each":
         raise InputError(
             f"pending={body.pending!r} with is_paused=true", where="pending", remedy="it goes with a resume"

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from onceflow.api import models, shapes
 from onceflow.api.replay import IdempotencyKey, answered_once
-from onceflow.api.services import Answer, Limit, Offset, Shared, moment, requester
+from onceflow.api.services import Answer, Limit, Offset, Requester, Shared, moment
 from onceflow.queries.dags import no_such_dag, show_dag
 from onceflow.queries.runs import RunFilter, list_runs, show_run
 from onceflow.runtime.crash_points import crash_point
@@ -56,7 +56,12 @@ async def get_dag_run(dag_id: str, dag_run_id: str, shared: Shared) -> Answer:
 
 @router.post("", response_model=models.DagRun)
 async def trigger_dag_run(
-    dag_id: str, body: models.TriggerDagRun, shared: Shared, request: Request, idempotency_key: IdempotencyKey = None
+    dag_id: str,
+    body: models.TriggerDagRun,
+    shared: Shared,
+    request: Request,
+    by: Requester,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Start a run by hand. It stays queued while its DAG is paused."""
 
@@ -67,7 +72,7 @@ async def trigger_dag_run(
             dag_id,
             conf=body.conf,
             logical_date=moment(body.logical_date, "body.logical_date"),
-            by=requester(request),
+            by=by,
             request=sent if idempotency_key else None,
         )
         crash_point("api-server.trigger.after_commit")

@@ -125,6 +125,7 @@ create table intervention (
   by json not null,
   reason text,
   details json not null default '{}',
+  request uuid,
   made_at timestamptz not null default clock_timestamp(),
   deliveries bigint not null default 0,
   check ((kind in ('unpause', 'release')) = (pending is not null)),
@@ -133,7 +134,9 @@ create table intervention (
 );
 comment on table intervention is 'what a person did to a DAG or a watcher: who, when and why; deliveries = how many were concerned';
 comment on column intervention.details is 'what it was about: the run that was run again, the events that were chosen, the rate of a release';
+comment on column intervention.request is 'the request that asked for it, if it may be sent again';
 create index intervention_dag on intervention (dag_id, id);
+create unique index intervention_request on intervention (request) where request is not null;
 alter table dag add foreign key (pause_id) references intervention, add foreign key (join_id) references intervention,
   add foreign key (release_id) references intervention;
 
@@ -456,6 +459,7 @@ create table run (
   intervention_id bigint references intervention,
   of_run bigint references run on delete set null,
   downstream text not null default 'emit' check (downstream in ('emit', 'hold', 'tag')),
+  pruned_events int not null default 0,
   created_at timestamptz not null default clock_timestamp(),
   started_at timestamptz,
   deadline_at timestamptz,
@@ -474,6 +478,7 @@ create table run (
   check (downstream = 'emit' or intervention_id is not null)
 ) with (fillfactor = 80);
 comment on column run.of_run is 'the run that was run again; null when that is gone';
+comment on column run.pruned_events is 'how many of its events went when they were old, while it is kept: it cannot be run again';
 comment on column run.downstream is 'what becomes of the events that it makes: emit = as of any run, hold = consumers get them held, tag = their source names the lane';
 create index run_of on run (of_run) where of_run is not null;
 

@@ -34,7 +34,7 @@ create function prune_events(p_asset bigint, p_after bigint, p_before timestampt
 returns table (reached bigint, pruned int) language plpgsql as $$
 declare
   seen bigint[]; going bigint[]; runs bigint[]; decisions bigint[]; kept interval; last bigint; old int;
-  other_event bigint[]; other_dag bigint[]; locked bigint;
+  other_event bigint[]; other_dag bigint[]; other_run bigint[]; locked bigint; lost bigint[];
 begin
   -- The asset first, as for who records: no witness comes to an event that is about to go.
   perform 1 from asset a where a.id = p_asset for no key update;
@@ -52,10 +52,10 @@ begin
   runs := array(select y.run_id from delivery y where y.event_id = any (going) and y.disposition::text = 'started' order by 1);
   if runs <> '{}' then
     -- Other events of these runs let go of them, so many at a time; a run that still has one stays, and so does its start.
-    select array_agg(m.event_id), array_agg(m.dag_id)
-    from (select y.event_id, y.dag_id from delivery y
+    select array_agg(m.event_id), array_agg(m.dag_id), array_agg(m.run_id)
+    from (select y.event_id, y.dag_id, y.run_id from delivery y
           where y.run_id = any (runs) and y.event_id <> all (going) limit 5 * p_limit) m
-    into other_event, other_dag;
+    into other_event, other_dag, other_run;
     with touched as materialized (
       select u.event, u.dag from unnest(other_event, other_dag) as u (event, dag)
       union all select y.event_id, y.dag_id from delivery y where y.event_id = any (going)
@@ -72,7 +72,17 @@ begin
         select 1 from delivery y join delivery m on m.run_id = y.run_id and m.event_id <> all (going)
         where y.event_id = u.id and y.disposition::text = 'started'));
     runs := array(select y.run_id from delivery y where y.event_id = any (going) and y.disposition::text = 'started' order by 1);
-    perform 1 from run r where r.id = any (runs) order by r.id for no key update;
+  end if;
+  -- A run that stays says how many of its events it has lost.
+  lost := array(
+    select l.run from (
+      select unnest(other_run) as run
+      union all select y.run_id from delivery y where y.event_id = any (going) and y.run_id is not null
+    ) l where l.run <> all (runs));
+  perform 1 from run r where r.id = any (runs || lost) order by r.id for no key update;
+  update run r set pruned_events = r.pruned_events + x.events
+  from (select u.run, count(*) as events from unnest(lost) as u (run) group by 1) x where r.id = x.run;
+  if runs <> '{}' then
     decisions := array(select distinct r.decision_id from run r where r.id = any (runs) and r.decision_id is not null);
     -- A joined event that goes together with the start of its run, while the start of another of its runs stays.
     update delivery y set run_id = null, reason = 'pruned'

@@ -3,23 +3,31 @@
 
 -- Creates p_runs runs of a DAG in a lane of their own, with the record of who wanted them and why. p_member_* are their
 -- events (p_member_run = number of the run). A rerun (p_of_run) takes configuration and logical date from the run it
--- repeats; a replay has an explanation of how its events became runs. Returns no row when there is no such active DAG.
+-- repeats; a replay has an explanation of how its events became runs. p_request again is answered with the runs that it made.
+-- Returns no row when there is no such active DAG.
 create function create_lane_runs(
   p_dag bigint, p_lane run_type, p_runs int, p_of_run bigint, p_member_run int[], p_member_event bigint[],
-  p_downstream text, p_by text, p_reason text, p_details text, p_explanation text, p_now timestamptz default null
+  p_downstream text, p_by text, p_reason text, p_details text, p_explanation text, p_request uuid default null,
+  p_now timestamptz default null
 ) returns table (id bigint, run_id text, paused boolean) language plpgsql as $$
 declare
   now_ timestamptz; target dag%rowtype; original run%rowtype; made bigint; decided bigint;
   new_run bigint[] := array(select nextval('run_id_seq') from generate_series(1, p_runs));
 begin
-  update dag d set ordinal = d.ordinal + p_runs where d.id = p_dag and d.active returning d.* into target;
+  select d.* into target from dag d where d.id = p_dag and d.active for no key update;
   if not found then
     return;
   end if;
+  select i.id into made from intervention i where i.request = p_request;
+  if found then
+    return query select r.id, r.run_id, target.paused from run r where r.dag_id = p_dag and r.intervention_id = made order by r.id;
+    return;
+  end if;
+  update dag d set ordinal = d.ordinal + p_runs where d.id = p_dag returning d.* into target;
   now_ := coalesce(p_now, clock_timestamp());
   select r.* into original from run r where r.id = p_of_run;
-  insert into intervention (dag_id, kind, by, reason, details, made_at, deliveries)
-  values (p_dag, p_lane::text, p_by::json, p_reason, p_details::json, now_, cardinality(p_member_event))
+  insert into intervention (dag_id, kind, by, reason, details, request, made_at, deliveries)
+  values (p_dag, p_lane::text, p_by::json, p_reason, p_details::json, p_request, now_, cardinality(p_member_event))
   returning intervention.id into made;
   if p_explanation is not null then
     insert into decision (dag_id, version_id, decided_at, explanation)
@@ -36,23 +44,31 @@ begin
   return query select r.id, r.run_id, target.paused from run r where r.id = any (new_run) order by r.id;
 end $$;
 
--- Runs a run again, with exactly its events. Returns no row when there is no such run, or no such active DAG.
+-- Runs a run again, with exactly its events. One that has lost some when they were old is not run again: `gone` says how many, and
+-- `left_` which it has. Returns no row when there is no such run, or no such active DAG.
 create function rerun(
-  p_dag_id text, p_run_id text, p_downstream text, p_by text, p_reason text, p_now timestamptz default null
-) returns table (id bigint, run_id text, paused boolean) language plpgsql as $$
+  p_dag_id text, p_run_id text, p_downstream text, p_by text, p_reason text, p_request uuid default null,
+  p_now timestamptz default null
+) returns table (id bigint, run_id text, paused boolean, gone int, left_ bigint[]) language plpgsql as $$
 declare original run%rowtype; members bigint[];
 begin
-  select r.* into original from run r join dag d on d.id = r.dag_id where d.dag_id = p_dag_id and r.run_id = p_run_id;
+  perform 1 from dag d where d.dag_id = p_dag_id for no key update;
+  select r.* into original from run r join dag d on d.id = r.dag_id where d.dag_id = p_dag_id and r.run_id = p_run_id
+  for no key update of r;
   if not found then
     return;
   end if;
   members := array(
     select y.event_id from delivery y where y.run_id = original.id
     union all select m.event_id from run_member m where m.run_id = original.id order by 1);
+  if original.pruned_events > 0 then
+    return query select null::bigint, null::text, null::boolean, original.pruned_events, members;
+    return;
+  end if;
   return query
-  select * from create_lane_runs(
+  select c.*, 0, members from create_lane_runs(
     original.dag_id, 'rerun', 1, original.id, array_fill(1, array[cardinality(members)]), members, p_downstream, p_by,
-    p_reason, json_build_object('run_id', original.run_id)::text, null, p_now);
+    p_reason, json_build_object('run_id', original.run_id)::text, null, p_request, p_now) c;
 end $$;
 
 -- Notes where the events of tasks came from, in the transaction that stored them. p_event and p_task are parallel; an event is

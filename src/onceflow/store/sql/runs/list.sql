@@ -15,7 +15,7 @@ with page as (
 )
 select p.total, r.id, d.dag_id, r.run_id, r.run_type, r.state, r.created_at, r.started_at, r.finished_at,
        coalesce(m.events, '{}') as events, r.logical_date, r.conf, r.created_by, r.end_reason, r.ordinal,
-       v.number as version, r.downstream, o.run_id as of_run, i.reason
+       v.number as version, r.downstream, r.pruned_events, o.run_id as of_run, i.reason
 from page p
 join run r on r.id = p.id
 join dag d on d.id = r.dag_id
