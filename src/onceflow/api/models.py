@@ -171,6 +171,7 @@ class WhyNot(BaseModel):
     schedulers: int
     because: list[str]
     assets: list[dict[str, Any]]
+    not_subscribed: list[str]
     open: list[dict[str, Any]]
     decided: list[dict[str, Any]]
     history: list[dict[str, Any]]
