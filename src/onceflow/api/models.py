@@ -154,13 +154,14 @@ class WhyRun(BaseModel):
 
 
 class WhyEvent(BaseModel):
-    """`because`: of the event; each of `deliveries` and `runs_beside` (reruns, replays) has a `because` of its own."""
+    """`because`: of the event; each of `deliveries`, `runs_beside` and `not_subscribed` has one of its own."""
 
     event: dict[str, Any]
     because: list[str]
     witnesses: list[dict[str, Any]]
     deliveries: list[dict[str, Any]]
     runs_beside: list[dict[str, Any]]
+    not_subscribed: list[dict[str, Any]]
 
 
 class WhyNot(BaseModel):
@@ -171,7 +172,6 @@ class WhyNot(BaseModel):
     schedulers: int
     because: list[str]
     assets: list[dict[str, Any]]
-    not_subscribed: list[str]
     open: list[dict[str, Any]]
     decided: list[dict[str, Any]]
     history: list[dict[str, Any]]
