@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onceflow.model.errors import DagError
-from onceflow.model.event_filter import OPERATORS, both, comparison, either, judge_payload, to_text
+from onceflow.model.event_filter import OPERATORS, asks_source, both, comparison, either, judge_payload, to_text
 
 PAYLOAD = {
     "status": "paid",
@@ -204,3 +204,19 @@ def test_what_makes_no_sense_is_refused(path: Any, operator: Any, value: Any, me
         comparison(path, operator, value, "d.py:3")
     assert refused.value.where == "d.py:3"
     assert remedy in refused.value.remedy
+
+
+def test_a_source_is_asked_by_its_own_paths() -> None:
+    """A payload's field of that name means nothing to it, nor does a source's to a filter on the payload."""
+    tagged = ["source", ["exists", "lane", None]]
+    task = {"kind": "task", "lane": "replay", "status": "open"}
+    assert judge_payload(tagged, {}, task).accepted
+    assert not judge_payload(tagged, {"lane": "x"}, {"kind": "cli"}).accepted
+    assert not judge_payload(tagged, {"lane": "x"}).accepted
+    wanted = both(["not", tagged], ["==", "status", "paid"])
+    assert to_text(wanted) == '~(source(lane exists)) & status == "paid"'
+    assert judge_payload(wanted, PAYLOAD, {"kind": "cli"}).accepted
+    assert judge_payload(wanted, PAYLOAD, task).reason == "~(source(lane exists)) is not met"
+    by_dag = ["source", ["==", "dag_id", "load"]]
+    assert judge_payload(by_dag, {}, {"kind": "cli"}).reason.startswith('source(dag_id == "load" cannot be judged')
+    assert asks_source(wanted) and asks_source(["or", [["not", tagged]]]) and not asks_source(["==", "a", 1])

@@ -186,3 +186,14 @@ def test_latest_runs_one_at_a_time_unless_told_otherwise() -> None:
 def test_while_paused_is_stored() -> None:
     assert spec_of(DAG("d", schedule=A)).while_paused == "hold"
     assert spec_of(DAG("d", schedule=A, while_paused="discard")).while_paused == "discard"
+
+
+def test_a_filter_on_the_source_is_data() -> None:
+    untagged = ~Filter.source("lane", "exists") & PAID
+    spec = spec_of(DAG("d", schedule=A.when(untagged)))
+    assert isinstance(spec.schedule, AssetSchedule)
+    assert spec.schedule.filters["a"] == ["and", [["not", ["source", ["exists", "lane", None]]], PAID.data]]
+    assert dag_spec_from_json(to_json(spec)) == spec
+    assert repr(untagged) == 'Filter(~(source(lane exists)) & status == "paid")'
+    with pytest.raises(DagError, match="no operator 'is'"):
+        Filter.source("lane", "is", 1)  # type: ignore[arg-type]

@@ -126,7 +126,8 @@ def test_a_trigger_without_arguments_needs_no_serialize() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"match": {}}, {"match": "region"}, {"match": {"a..b": 1}}, {"match": {"a": {"b": 1}}}, {"mode": "both"},
+    [{"match": {}}, {"match": "region"}, {"match": {"a..b": 1}}, {"match": {"a": {"b": 1}}},
+     {"match": ~Filter.source("lane", "exists")}, {"mode": "both"},
      {"mode": "all", "keep_cursor": True}, {"key": ""}, {"silent_after": 0}, {"silent_after": "1 h"},
      {"canary": timedelta(0)}, {"canary": True}],
 )  # fmt: skip

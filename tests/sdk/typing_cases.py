@@ -149,6 +149,8 @@ DAG("a", schedule=orders, consume=Window(5))  # refused
 DAG("a", schedule=orders, consume=Window(quiet="5"))  # refused
 DAG("a", schedule=orders, while_paused="drop")  # refused
 orders.when("status", "=", "paid")  # refused
+orders.when(~Filter.source("lane", "exists") & Filter("n", ">", 1))
+Filter.source("lane", "is there")  # refused
 orders.when("status", "==", {"a": 1})  # refused
 Filter(5, "==", 5)  # refused
 Filter("n", "==", 5) & "x"  # refused

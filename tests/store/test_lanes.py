@@ -305,6 +305,26 @@ async def test_held_deliveries_are_released(database: Database) -> None:
 # Downstream ---------------------------------------------------------------------------------------------------------
 
 
+async def test_a_consumer_may_leave_out_what_a_replay_tags(database: Database) -> None:
+    scheduler = Scheduler(database)
+    maker = dag("maker", each("a"), TaskSpec("work", outlets=("out",)))
+    untagged = ["not", ["source", ["exists", "lane", None]]]
+    reader = dag("reader", AssetSchedule(["asset", "out"], "each", filters={"out": untagged}))
+    await declare(database, "a", "out", maker, reader)
+    [event] = await event_ids(database, "a")
+    await work(database, scheduler)
+    lanes_of: tuple[Downstream, ...] = ("tag", "emit")
+    for downstream in lanes_of:
+        await lanes.replay(database, "maker", Choice(events=[event]), by=ANNA, downstream=downstream)
+        await work(database, scheduler)
+    assert [e for _, e in await runs_of(database, "reader")] == [[2], [4]]
+    [told] = (await why_event(database, 3))["deliveries"]
+    assert told["because"].endswith("~(source(lane exists)) is not met")
+    done = await lanes.replay(database, "reader", Choice(events=[2, 3]), by=ANNA)
+    assert done is not None and (done.plan.runs, list(done.filtered)) == (((2,),), [3])
+    await healthy(database)
+
+
 @pytest.mark.parametrize("downstream", ["emit", "hold", "tag"])
 async def test_downstream_of_a_replay(database: Database, downstream: Downstream) -> None:
     """airflow#52665: a replay of A need not flood B."""

@@ -1,8 +1,9 @@
-"""Filters: which events of an asset a consumer wants, said as data about their payload.
+"""Filters: which events of an asset a consumer wants, said as data about their payload, or about who told them.
 
     [operator, path, value]      a comparison, such as ["==", "order.status", "paid"]
     ["and" | "or", [filter, …]]  several
     ["not", filter]              the opposite
+    ["source", filter]           of the event's source: the paths in it are those of `event.source`
 
 A comparison is true, false, or cannot be judged: the payload has no such field, or the field's type has no such
 comparison (`>` of a text and a number). What cannot be judged stays so under "not", makes an "and" not true and an "or"
@@ -48,9 +49,12 @@ class Verdict:
 ACCEPTED = Verdict(True)
 
 
-def judge_payload(wanted: Filter, payload: Any) -> Verdict:
-    """Judge a payload of JSON's own types. The reason is a sentence that names the comparison and what was found."""
-    truth, why = _judge(wanted, payload)
+def judge_payload(wanted: Filter, payload: Any, source: Mapping[str, Any] | None = None) -> Verdict:
+    """Judge a payload of JSON's own types. The reason is a sentence that names the comparison and what was found.
+
+    `source`: that of the event, for filters that ask about it.
+    """
+    truth, why = _judge(wanted, payload, source or {})
     if truth:
         return ACCEPTED
     return Verdict(False, cut(why, LONGEST_REASON))
@@ -61,10 +65,17 @@ def to_text(wanted: Filter) -> str:
     op = wanted[0]
     if op == "not":
         return f"~({to_text(wanted[1])})"
+    if op == "source":
+        return f"source({to_text(wanted[1])})"
     if op in ("and", "or"):
         parts = [f"({to_text(part)})" if part[0] in ("and", "or") else to_text(part) for part in wanted[1]]
         return (" & " if op == "and" else " | ").join(parts)
     return f"{wanted[1]} exists" if op == "exists" else f"{wanted[1]} {op} {_shown(wanted[2])}"
+
+
+def asks_source(wanted: Filter) -> bool:
+    """Whether the filter asks about the event's source."""
+    return wanted[0] == "source" or any(asks_source(part) for part in _parts(wanted))
 
 
 def both(one: Filter, two: Filter) -> Filter:
@@ -104,7 +115,7 @@ def check_depth(wanted: Filter, where: str) -> Filter:
 def _parts(wanted: Filter) -> Sequence[Filter]:
     if wanted[0] in ("and", "or"):
         return wanted[1]
-    return [wanted[1]] if wanted[0] == "not" else []
+    return [wanted[1]] if wanted[0] in ("not", "source") else []
 
 
 def _joined(op: str, one: Filter, two: Filter) -> Filter:
@@ -151,18 +162,21 @@ def _is_number(value: Any) -> bool:
 # Judging -------------------------------------------------------------------------------------------------------------
 
 
-def _judge(wanted: Filter, payload: Any) -> tuple[bool | None, str]:
+def _judge(wanted: Filter, payload: Any, source: Mapping[str, Any]) -> tuple[bool | None, str]:
     """The truth, None if it cannot be judged, and why it is not true."""
     op = wanted[0]
+    if op == "source":
+        truth, why = _judge(wanted[1], source, source)
+        return truth, why and f"source({why})"
     if op == "not":
-        truth, why = _judge(wanted[1], payload)
+        truth, why = _judge(wanted[1], payload, source)
         return (None, why) if truth is None else (not truth, f"{to_text(wanted)} is not met" if truth else "")
     if op == "and":
-        judged = [_judge(part, payload) for part in wanted[1]]
+        judged = [_judge(part, payload, source) for part in wanted[1]]
         failed = next((j for j in judged if j[0] is False), None) or next((j for j in judged if j[0] is None), None)
         return failed or (True, "")
     if op == "or":
-        judged = [_judge(part, payload) for part in wanted[1]]
+        judged = [_judge(part, payload, source) for part in wanted[1]]
         if any(truth for truth, _ in judged):
             return True, ""
         truth = None if any(t is None for t, _ in judged) else False

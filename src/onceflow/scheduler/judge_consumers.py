@@ -17,7 +17,7 @@ from uuid import UUID
 from onceflow.model.asset_expr import assets_of
 from onceflow.model.consume import Group, Judgement, Pending, Situation, judge_each, judge_gathered, parts, with_fresh
 from onceflow.model.dagspec import AssetSchedule
-from onceflow.model.event_filter import Filter, judge_payload
+from onceflow.model.event_filter import Filter, asks_source, judge_payload
 from onceflow.model.serialize import dumps
 from onceflow.model.text import message_of
 from onceflow.runtime.log import get_logger
@@ -117,17 +117,19 @@ async def _filter(
             if p.asset in filters:
                 asked.setdefault(p.event_id, []).append((consumer.dag, filters[p.asset]))
     unwanted: dict[tuple[int, int], str | Exception] = {}
+    asking = [event for event, wants in asked.items() if any(asks_source(wanted) for _, wanted in wants)]
+    sources = await deliveries.sources(tx, asking)
     async for event, payload in deliveries.payloads(tx, asked):
         for dag, wanted in asked[event]:
-            if reason := _unwanted(wanted, payload):
+            if reason := _unwanted(wanted, payload, sources.get(event)):
                 unwanted[dag, event] = reason
     return unwanted
 
 
-def _unwanted(wanted: Filter, payload: Any) -> str | Exception:
+def _unwanted(wanted: Filter, payload: Any, source: Mapping[str, Any] | None) -> str | Exception:
     """Why a filter does not accept a payload; "" if it does."""
     try:
-        return judge_payload(wanted, payload).reason
+        return judge_payload(wanted, payload, source).reason
     except Exception as error:
         return error
 

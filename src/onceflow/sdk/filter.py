@@ -1,4 +1,4 @@
-"""Filters on payloads: `orders.when("status", "==", "paid")`, or several comparisons joined.
+"""Filters on payloads and sources: `orders.when("status", "==", "paid")`, or several comparisons joined.
 
     DAG("ship", schedule=orders.when(Filter("status", "==", "paid") & ~Filter("country", "in", ["US", "CA"])))
 
@@ -30,6 +30,14 @@ class Filter:
 
     def __init__(self, field: str, operator: Operator, value: Scalar | Sequence[Scalar] = None) -> None:
         self.data = event_filter.comparison(field, operator, value, here())
+
+    @classmethod
+    def source(cls, field: str, operator: Operator, value: Scalar | Sequence[Scalar] = None) -> Filter:
+        """A comparison of a field of the event's source: who told it. Such as `~Filter.source("lane", "exists")`.
+
+        `kind` is "watcher", "task", "cli" or "api"; the others are those of `event.source`.
+        """
+        return cls._of(["source", event_filter.comparison(field, operator, value, here())])
 
     @classmethod
     def _of(cls, data: event_filter.Filter) -> Filter:

@@ -13,8 +13,13 @@ MatchArg = Filter | Mapping[str, Scalar | Sequence[Scalar]]
 
 def as_match(given: MatchArg | None, what: str, where: str) -> event_filter.Filter | None:
     """A filter as data; a mapping of fields means that each has the value, or one of the list's. Raises DagError."""
-    if given is None or isinstance(given, Filter):
-        return None if given is None else given.data
+    if given is None:
+        return None
+    if isinstance(given, Filter):
+        if event_filter.asks_source(given.data):
+            remedy = "a watcher is the source of all of its changes: compare fields of the payload"
+            raise DagError(f"{what} asks about the source", where=where, remedy=remedy)
+        return given.data
     if not isinstance(given, Mapping) or not given:
         remedy = 'give a Filter, or a mapping such as {"order.region": ["eu", "uk"]}'
         raise DagError(f"{what} is {given!r}", where=where, remedy=remedy)

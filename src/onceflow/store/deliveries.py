@@ -143,6 +143,13 @@ async def payloads(tx: Connection, events: Collection[int]) -> AsyncIterator[tup
             yield row["id"], payload
 
 
+async def sources(tx: Connection, events: Collection[int]) -> dict[int, dict[str, Any]]:
+    """Who told of these events."""
+    if not events:
+        return {}
+    return {row["id"]: json.loads(row["source"]) for row in await tx.fetch("events/sources", sorted(events))}
+
+
 async def survey(
     tx: Connection, dags: Sequence[int], count_to: int | None, now: datetime | None = None
 ) -> dict[int, Surveyed]:

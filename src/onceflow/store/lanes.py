@@ -16,7 +16,7 @@ from uuid import UUID
 from onceflow.model.consume import Pending
 from onceflow.model.dagspec import AssetSchedule
 from onceflow.model.errors import ConflictError, InputError
-from onceflow.model.event_filter import judge_payload
+from onceflow.model.event_filter import asks_source, judge_payload
 from onceflow.model.replay import DOWNSTREAM, Downstream, Plan, consumer_schedule, plan
 from onceflow.model.serialize import dumps
 from onceflow.store import assets, deliveries
@@ -174,7 +174,11 @@ async def _choose(tx: Connection, choice: Choice, names: Sequence[str] | None) -
 async def _unwanted(tx: Connection, schedule: AssetSchedule, chosen: Sequence[Pending]) -> dict[int, str]:
     """The events that a filter does not accept, with the reason."""
     asked = {p.event_id: schedule.filters[p.asset] for p in chosen if p.asset in schedule.filters}
-    judged = {event: judge_payload(asked[event], payload) async for event, payload in deliveries.payloads(tx, asked)}
+    sources = await deliveries.sources(tx, [event for event, wanted in asked.items() if asks_source(wanted)])
+    judged = {
+        event: judge_payload(asked[event], payload, sources.get(event))
+        async for event, payload in deliveries.payloads(tx, asked)
+    }
     return {event: verdict.reason for event, verdict in judged.items() if not verdict.accepted}
 
 
