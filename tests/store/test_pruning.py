@@ -26,7 +26,7 @@ from ground import (
 )
 
 from onceflow.config import Settings
-from onceflow.model.dagspec import AssetSchedule, AssetSpec, CronSchedule
+from onceflow.model.dagspec import AssetSchedule, AssetSpec, CronSchedule, WatcherSpec
 from onceflow.model.errors import ConflictError
 from onceflow.queries.why import why_event, why_run
 from onceflow.scheduler.prune import Prune
@@ -306,6 +306,37 @@ async def test_runs_that_no_event_started_and_slots_that_stay_taken(database: Da
     assert await create() == 0
     slots.append((timed_dag, slot + timedelta(days=1)))
     assert await create() == 1
+    await healthy(database)
+
+
+async def test_watchers_that_nobody_declares_go_and_those_that_return_go_on(database: Database) -> None:
+    """A temporary removal keeps the cursor for the time of retention; a storm's record goes with the watcher."""
+
+    def fed(name: str, *urls: str) -> AssetSpec:
+        specs = tuple(WatcherSpec(u, "t.Queue", {"url": u}, where="w.py:2") for u in urls)
+        return AssetSpec(name, where="w.py:1", watchers=specs)
+
+    await declare(database, fed("a", "gone", "back", "kept"), fed("b", "kept"), path="w.py")
+    await rows(database, "update watcher set cursor = '7'")
+    await rows(
+        database,
+        "insert into intervention (watcher_id, kind, pending, by) select id, 'release', 'each', '{}' from watcher",
+    )
+    await declare(database, fed("b", "kept"), path="w.py")
+    left = "select kwargs ->> 'url', active from watcher order by 1"
+    assert await rows(database, left) == [("back", False), ("gone", False), ("kept", True)]
+    assert await prune(database) == await prune(database, retention_days=1) == {}
+    await rows(database, "update watcher set active_since = active_since - interval '2 days'")
+    await declare(database, fed("a", "back"), fed("b", "kept"), path="w.py")
+    assert await rows(database, "select cursor::text, active from watcher where kwargs ->> 'url' = 'back'") == [
+        ("7", True)
+    ]
+    assert await prune(database) == {}
+    assert await prune(database, retention_days=1) == {"watchers": 1}
+    assert await rows(database, left) == [("back", True), ("kept", True)]
+    assert await count(database, "intervention", "watch") == [2, 3]
+    await declare(database, fed("a", "back", "gone"), fed("b", "kept"), path="w.py")
+    assert await rows(database, "select cursor, active from watcher where kwargs ->> 'url' = 'gone'") == [(None, True)]
     await healthy(database)
 
 

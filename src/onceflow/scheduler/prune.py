@@ -1,4 +1,4 @@
-"""Prunes what is old, step by step: events with all that hangs on them, identities, runs, answers to requests."""
+"""Prunes what is old, step by step: events with all that hangs on them, identities, runs, watchers, answers."""
 
 from __future__ import annotations
 
@@ -63,5 +63,7 @@ class Prune(Service):
                 yield Counter(runs=runs)
             while judgements := await pruning.judgements(database, settings.retention_seconds, STEP):
                 yield Counter(judgements=judgements)
+            while watchers := await pruning.watchers(database, settings.retention_seconds, STEP):
+                yield Counter(watchers=watchers)
         while requests := await pruning.requests(database, settings.replay_seconds, STEP):
             yield Counter(requests=requests)

@@ -30,6 +30,11 @@ async def runs(database: Database, seconds: float, limit: int) -> int:
     return await database.fetchval("pruning/runs", seconds, limit)
 
 
+async def watchers(database: Database, seconds: float, limit: int) -> int:
+    """Forget watchers, with their cursors, that no file has declared for so long; how many."""
+    return await database.fetchval("pruning/watchers", seconds, limit)
+
+
 async def judgements(database: Database, seconds: float, limit: int) -> int:
     """Forget judgements without a run that were made longer ago than this; how many."""
     return await database.fetchval("pruning/judgements", seconds, limit)

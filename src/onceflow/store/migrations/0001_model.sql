@@ -258,6 +258,7 @@ comment on column watcher.last_flaw is 'what is wrong with the last change that 
 create index watcher_owner on watcher (owner) where owner is not null;
 create index watcher_free on watcher (next_try_at) where active and mode = 'single' and owner is null;
 create index watcher_all on watcher (id) where active and mode = 'all';
+create index watcher_undeclared on watcher (active_since) where not active;
 
 create table watching (
   watcher_id bigint not null references watcher on delete cascade,

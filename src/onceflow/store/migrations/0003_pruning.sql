@@ -164,3 +164,19 @@ begin
   select count(*) from gone into found;
   return found;
 end $$;
+
+-- Prunes watchers that no file has declared since before p_before, p_limit at most, with their cursors and what people did to
+-- them. Who registers one again has its row first, or finds it gone, and it is a new one. Returns how many there were.
+create function prune_watchers(p_before timestamptz, p_limit int) returns int language plpgsql as $$
+declare old bigint[];
+begin
+  old := array(
+    select w.id from watcher w
+    where not w.active and w.active_since < p_before and w.owner is null
+      and not exists (select 1 from watch x where x.watcher_id = w.id and x.active)
+    order by w.id limit p_limit for no key update skip locked);
+  delete from watch x where x.watcher_id = any (old);
+  delete from intervention i where i.watcher_id = any (old);
+  delete from watcher w where w.id = any (old);
+  return cardinality(old);
+end $$;
