@@ -182,7 +182,7 @@ async def test_pause_holds_and_unpause_fires_once(system: System) -> None:
     await eventually(shown, every=0.1, why="the events are held")
     assert await system.count_runs("paused") == {"queued": 1}
     told = await system.cli("dags", "unpause", "paused")
-    assert "3 events that were held are pending again" in told.stdout
+    assert "3 events are pending again" in told.stdout
     assert (await system.cli("dags", "unpause", "paused")).returncode == 0
     runs = await system.finished("paused", 4)
     assert [r["events"] for r in runs] == [[], *[[h.event_id] for h in held]]

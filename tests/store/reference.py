@@ -38,7 +38,7 @@ class Run:
 class Consumer:
     """`deliveries`: what became of each event; "new" and "waiting" (judged, but not yet consumed) are both pending.
 
-    `joining`: of these a person asked for one run.
+    `joining`: of these a person asked for one run. `paused_at`: what was recorded later came meanwhile.
     """
 
     schedule: AssetSchedule
@@ -47,12 +47,16 @@ class Consumer:
     active: bool = True
     paused: bool = False
     joining: set[int] = field(default_factory=set)
+    paused_at: datetime | None = None
     deliveries: dict[int, str] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
 
     def unread(self) -> list[int]:
         """What a scheduler reads: a join first, alone."""
-        return [e for e in self.those("new") if not self.joining or e in self.joining]
+        return [e for e in self.those("new") if not self.joins() or e in self.joining]
+
+    def joins(self) -> bool:
+        return self.active and not self.paused and any(e in self.joining for e in self.those(*PENDING))
 
     def those(self, *states: str) -> list[int]:
         return sorted(e for e, state in self.deliveries.items() if state in states)
@@ -88,12 +92,13 @@ class Reference:
         known.active, known.schedule, known.cap, known.while_paused = True, schedule, cap, while_paused
         self._reopen(known, "waiting", "inactive", "unscheduled")
 
-    def pause(self, name: str) -> None:
-        self.consumers[name].paused = True
-        self.consumers[name].joining = set()
+    def pause(self, name: str, now: datetime) -> None:
+        self.consumers[name].paused, self.consumers[name].paused_at = True, now
 
     def unpause(self, name: str, pending: str) -> None:
-        """What the pause held is judged as ever; or what is open at all is discarded, or is to be one run."""
+        """What the pause held is judged as ever, or as it was asked for before; or what is open at all is discarded, or
+        is to be one run.
+        """
         c = self.consumers[name]
         c.paused = False
         if pending == "each":
@@ -115,7 +120,7 @@ class Reference:
             c.deliveries[event] = self._sort(c, self.events[event])
         if not c.active or c.paused:
             return
-        if c.joining:
+        if c.joins():
             self._join(c)
         elif c.schedule.policy == "each":
             for event in c.those("waiting"):
@@ -144,7 +149,8 @@ class Reference:
         if not c.active:
             return "inactive"
         if c.paused:
-            return "pause" if c.while_paused == "hold" else "discarded"
+            meanwhile = c.paused_at is not None and event.at > c.paused_at
+            return "discarded" if c.while_paused == "discard" and meanwhile else "pause"
         if event.asset not in names(c.schedule.condition):
             return "unscheduled"
         wanted = c.schedule.filters.get(event.asset)

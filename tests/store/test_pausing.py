@@ -29,7 +29,7 @@ from ground import (
 from onceflow.model.dagspec import AssetSchedule, Policy
 from onceflow.model.errors import ConflictError
 from onceflow.queries.why import why_event, why_run
-from onceflow.store import dags, deliveries, storms
+from onceflow.store import dags, deliveries, history, storms
 from onceflow.store.dags import OnResume
 from onceflow.store.database import Database
 
@@ -277,7 +277,7 @@ async def test_a_second_pause_changes_nothing(database: Database) -> None:
 
 
 async def test_paused_again_before_a_join_was_judged(database: Database) -> None:
-    """The join is off; the events are held by the new pause."""
+    """The events are held by the new pause, and what was asked for before is done when it ends."""
     scheduler = Scheduler(database)
     await declare(database, "a", dag("d", each("a")))
     await dags.pause(database, "d", by=ANNA)
@@ -287,8 +287,70 @@ async def test_paused_again_before_a_join_was_judged(database: Database) -> None
     await scheduler.settle()
     assert await dispositions(database) == ["held", "held"]
     await dags.unpause(database, "d", by=ANNA)
+    later = await event_ids(database, "a")
     await scheduler.settle()
-    assert await members(database) == [[e] for e in events]
+    assert await members(database) == [events, later]
+    await healthy(database)
+
+
+@pytest.mark.parametrize("how", ["each", "join"])
+async def test_what_a_person_released_during_a_pause(database: Database, how: storms.How) -> None:
+    """It waits for the end of the pause, and is what it was released as; nobody looks in vain meanwhile."""
+    scheduler = Scheduler(database)
+    await declare(database, "a", dag("d", each("a"), max_runs_per_minute=1))
+    events = await event_ids(database, "a", "a", "a", "a")
+    await scheduler.settle()
+    assert await members(database) == [events[:1]]
+    await dags.pause(database, "d", by=ANNA)
+    await storms.release(database, "d", how, by=ANNA)
+    events += await event_ids(database, "a")
+    await scheduler.settle()
+    assert await dispositions(database) == ["started"] + ["held"] * 4
+    assert await deliveries.find_consumers(database, 10) == []
+    await dags.unpause(database, "d", by=ANNA)
+    await scheduler.settle()
+    released = [events[1:4]] if how == "join" else [[e] for e in events[1:4]]
+    assert await members(database) == [events[:1], *released, events[4:]]
+    await healthy(database)
+
+
+@pytest.mark.parametrize("touch", ["edit", "release"])
+async def test_only_what_comes_meanwhile_is_discarded(database: Database, touch: str) -> None:
+    """What waited before the pause, or what a person let go on, is nothing that came meanwhile."""
+    scheduler = Scheduler(database)
+    schedule = together("a", "b")
+    await declare(database, "a", "b", dag("d", schedule, while_paused="discard"))
+    before = await event_ids(database, "a", "a")
+    await scheduler.settle()
+    if touch == "release":
+        await rows(database, "update delivery set disposition = 'held', reason = 'loop'")
+    await dags.pause(database, "d", by=ANNA)
+    if touch == "edit":
+        await declare(database, "a", "b", dag("d", schedule, while_paused="discard", max_active_runs=3))
+    else:
+        await storms.release(database, "d", "each", by=ANNA)
+    await event_ids(database, "a")
+    await scheduler.settle()
+    assert await dispositions(database) == ["held", "held", "discarded"]
+    await dags.unpause(database, "d", by=ANNA)
+    completing = await event_ids(database, "b")
+    await scheduler.settle()
+    assert await members(database) == [before + completing]
+    await healthy(database)
+
+
+async def test_history_is_not_what_comes_meanwhile(database: Database) -> None:
+    """A new DAG that begins paused, and wants what is stored, does not lose it before anybody could resume it."""
+    await declare(database, "a", path="assets.py")
+    stored = await event_ids(database, "a", "a")
+    await declare(database, "a", dag("d", each("a"), catchup=True, while_paused="discard"), paused=True)
+    await history.catch_up(database, 1, 1)
+    scheduler = Scheduler(database)
+    await scheduler.settle()
+    assert await dispositions(database) == ["held", "held"]
+    await dags.unpause(database, "d", by=ANNA)
+    await scheduler.settle()
+    assert await members(database) == [[e] for e in stored]
     await healthy(database)
 
 

@@ -252,8 +252,8 @@ class Store(RuleBasedStateMachine):
     @action(1, lambda self: not self.judging and any(not c.paused for c in self.reference.consumers.values()))
     def pause(self, data: strategies.DataObject) -> None:
         name = data.draw(strategies.sampled_from([n for n, c in self.reference.consumers.items() if not c.paused]))
-        self.run(dags.pause(self.database, name, by=SOURCE))
-        self.reference.pause(name)
+        self.run(dags.pause(self.database, name, by=SOURCE, now=self.now))
+        self.reference.pause(name, self.now)
 
     @action(
         2,

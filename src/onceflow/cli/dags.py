@@ -126,7 +126,7 @@ def trigger_command(dag_id: str, conf: dict[str, Any] | None, logical_date: date
     run(work())
 
 
-def _switch(dag_id: str, change: Callable[[Database], Awaitable[Any]], output: str) -> None:
+def _switch(dag_id: str, change: Callable[[Database], Awaitable[Any]], output: str, *, joins: bool = False) -> None:
     async def work() -> None:
         async with connected() as database:
             changed = await change(database)
@@ -140,7 +140,10 @@ def _switch(dag_id: str, change: Callable[[Database], Awaitable[Any]], output: s
         if changed.while_paused == "discard":
             click.echo("events that come now are discarded, as the DAG says (while_paused)")
         if changed.released:
-            click.echo(f"{changed.released} events that were held are pending again")
+            joined = ", for one run of all of them as soon as the condition holds" if joins else ""
+            click.echo(f"{changed.released} events are pending again{joined}")
+        if changed.in_storm:
+            click.echo(f"it is in a storm, which holds its events: `onceflow dags release {dag_id}` lets them go on")
         if changed.discarded:
             click.echo(f"{changed.discarded} events were discarded")
         if not changed.active:
@@ -174,9 +177,12 @@ def unpause_command(dag_id: str, pending: OnResume, reason: str | None, output: 
     """Let a paused DAG run again, with the events that were held for it."""
     from onceflow.store.dags import unpause
 
-    _switch(dag_id, lambda database: unpause(database, dag_id, pending, by=who(), reason=reason), output)
-    if pending == "join" and output == "table":
-        click.echo("what waits for it goes into one run as soon as the condition holds")
+    _switch(
+        dag_id,
+        lambda database: unpause(database, dag_id, pending, by=who(), reason=reason),
+        output,
+        joins=pending == "join",
+    )
 
 
 @dags.command("release")

@@ -14,7 +14,7 @@ HELD = {
     "quarantine": "held in quarantine, as something is wrong with its payload; `onceflow events fix` lets it go on",
     "unscheduled": "held because the DAG's schedule does not name this asset any more; judged when it does again",
     "storm": "held because the events of DAG {dag_id} started more runs in a minute than max_runs_per_minute allows; "
-    "`onceflow dags release {dag_id}` lets it go on",
+    "`onceflow dags release {dag_id}` lets it go on, unless that was done and it waits for its turn",
     "loop": "held as an event loop: its causes have max_rounds runs of this DAG already; "
     "`onceflow events release --dag {dag_id}` lets it through",
     "rerun": "held because the rerun that made it was told to (--downstream hold); "

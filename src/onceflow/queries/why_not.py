@@ -79,11 +79,20 @@ def _in_the_way(dag: Row, schedulers: int) -> list[str]:
         by = f", by {explain.origin(dag['paused_by'])} at {dag['paused_at']}" if dag["paused_by"] else ""
         reason = f" ({dag['paused_reason']})" if dag["paused_reason"] else ""
         told.append(f"it is paused{by}{reason}; `onceflow dags unpause {dag['dag_id']}` lets it go on")
+    if dag["storm_at"]:
+        told.append(f"it is in a storm since {dag['storm_at']}: {_way_out(dag)}")
     if dag["queued"]:
         full = dag["running"] >= dag["max_active_runs"]
         cap = f", as many as max_active_runs allows are running ({dag['running']})" if full else ""
         told.append(f"queued: {_number(dag['queued'], 'run')}{cap}")
     return told
+
+
+def _way_out(dag: Row) -> str:
+    """How a storm ends: by a person, or by itself, as a person has released it slowly."""
+    if dag["release_at"] is None:
+        return f"`onceflow dags release {dag['dag_id']}` ends it"
+    return f"what it holds is being released, {dag['release_rate']:g} a minute, the next at {dag['release_at']}"
 
 
 def _by_schedule(dag: Row, assets: list[Row], waiting: list[Row]) -> list[str]:
@@ -110,7 +119,9 @@ def _next_slot(dag: Row) -> str:
 def _judged(dag: Row, assets: list[Row], waiting: list[Row]) -> list[str]:
     """What the last judgement without a run said; without one: that nothing waits."""
     judgement = dag["last_judgement"]
-    if not judgement or "condition" not in judgement or not any(w["disposition"] == "pending" for w in waiting):
+    if waiting and not any(w["disposition"] == "pending" and w["judged"] for w in waiting):
+        return []
+    if not judgement or "condition" not in judgement or not waiting:
         known = [f"{a['asset']} {_last_event(a)}" for a in assets]
         return [f"nothing waits for it: {'; '.join(known)}" if known else "it is subscribed to no asset"]
     lines = explain.waiting_lines(judgement, dag["last_judged_at"])

@@ -8,7 +8,7 @@ harms no other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -45,8 +45,9 @@ class Judged:
     again: dict[int, float] = field(default_factory=dict)
     storms: list[Storm] = field(default_factory=list)
 
-    def hold(self, consumer: Claimed, reason: str) -> None:
-        self.settled += [Settled(consumer.dag, p.event_id, "held", reason) for p in consumer.pending]
+    def hold(self, consumer: Claimed, reason: str, besides: Collection[int] = ()) -> None:
+        held = (p.event_id for p in consumer.pending if p.event_id not in besides)
+        self.settled += [Settled(consumer.dag, event, "held", reason) for event in held]
 
     def fail(self, consumer: Claimed, error: Exception) -> None:
         log.error("consumer cannot be judged; its deliveries are held", dag=consumer.dag, exc_info=error)
@@ -94,12 +95,11 @@ def _able(judged: Judged, consumer: Claimed, version: Version | None, unreadable
         reason = f"error: {unreadable[consumer.version]}"
     if not reason and (version is None or not isinstance(version.spec.schedule, AssetSchedule)):
         reason = "unscheduled"
-    if reason == "pause" and version is not None and version.spec.while_paused == "discard":
-        judged.settled += [
-            Settled(consumer.dag, p.event_id, "discarded", PAUSED, consumer.pause) for p in consumer.pending
-        ]
-    elif reason:
-        judged.hold(consumer, reason)
+    if reason:
+        discards = reason == "pause" and version is not None and version.spec.while_paused == "discard"
+        unwanted = consumer.meanwhile if discards else set[int]()
+        judged.hold(consumer, reason, besides=unwanted)
+        judged.settled += [Settled(consumer.dag, event, "discarded", PAUSED, consumer.pause) for event in unwanted]
     return not reason
 
 
@@ -272,13 +272,14 @@ def _consume(judged: Judged, g: Gathering, judgement: Judgement, now: datetime) 
     if len(groups) < len(judgement.groups):
         judged.wanted += [(consumer.dag, p.event_id) for p in g.fresh]
         return
+    joined = consumer.joining is not None
     if judgement.groups:
-        judged.consumptions.append(Consumption(consumer.dag, consumer.version, judgement.groups, explanation))
+        asked_for = frozenset(group.start_event for group in groups) if joined else ()
+        judged.consumptions.append(Consumption(consumer.dag, consumer.version, groups, explanation, asked_for))
     judged.superseded += [(consumer.dag, event) for event in judgement.superseded.values()]
     if not judgement.groups:
         judged.wanted += [(consumer.dag, p.event_id) for p in g.fresh]
     judge_at = WHEN_A_RUN_ENDED if judgement.for_room else judgement.due
-    joined = consumer.joining is not None
     if not judgement.groups or joined:
         judged.notes.append(Note(consumer.dag, None if judgement.groups else explanation, judge_at, joined))
     if judgement.due is not None:

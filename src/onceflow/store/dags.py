@@ -19,7 +19,7 @@ class Paused:
     """The state after the change.
 
     `while_paused`: what becomes of the events that come now ("hold", "discard"), if it is paused. `released`: how many
-    events the change gave back to be judged; `discarded`: how many it discarded.
+    events the change gave back to be judged; `discarded`: how many it discarded. `in_storm`: its storm holds them.
     """
 
     dag_id: str
@@ -28,6 +28,7 @@ class Paused:
     while_paused: str | None = None
     released: int = 0
     discarded: int = 0
+    in_storm: bool = False
 
 
 async def pause(
@@ -60,4 +61,4 @@ async def unpause(
         raise ConflictError(message, where="pending", remedy="pause it first, and look at what waits")
     count = row["deliveries"]
     discarded = count if pending == "discard" else 0
-    return Paused(dag_id, False, row["active"], released=count - discarded, discarded=discarded)
+    return Paused(dag_id, False, row["active"], None, count - discarded, discarded, row["in_storm"])

@@ -34,7 +34,8 @@ class Claimed:
 
     `pause`: the intervention that paused it last. `joining`: the one that asked for one run of what is pending.
     `limit`: of a consumer that gathers, this is all there is, unless there is more than that.
-    `released`: those of the events that a person let go on. `allowance`: how many more runs its events may start in
+    `released`: those of the events that a person let go on. `meanwhile`: those that were recorded during its pause and
+    nobody has touched. `allowance`: how many more runs its events may start in
     this minute, but for those that are released; None: any number.
     """
 
@@ -46,6 +47,7 @@ class Claimed:
     limit: int = GATHERED_PER_CONSUMER
     pending: list[Pending] = field(default_factory=list)
     released: set[int] = field(default_factory=set)
+    meanwhile: set[int] = field(default_factory=set)
     allowance: int | None = None
 
 
@@ -129,6 +131,8 @@ async def claim(
             claimed.pending += [Pending(event, row["asset"]) for event in row["events"]]
             if row["released"]:
                 claimed.released.update(row["events"])
+            if row["meanwhile"]:
+                claimed.meanwhile.update(row["events"])
     for claimed in found.values():
         claimed.pending.sort(key=attrgetter("event_id"))
     return list(found.values())

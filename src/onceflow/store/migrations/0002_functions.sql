@@ -352,32 +352,47 @@ end $$;
 -- Locks those of the consumers that nobody else holds, then reads which of their deliveries nobody has judged: the first
 -- p_limit in commit order at most where each event is judged by itself, else p_gather. They come in one row per asset and
 -- intervention, so that tens of thousands are read fast; a consumer without any has one row with null events. `hold` says
--- why the consumer may not consume now. Of one that a person resumed with a join, what that concerns comes first, alone. Of
+-- why the consumer may not consume now; `meanwhile`: of a paused one, what was recorded during the pause and nobody has
+-- touched. Of one for which a person asked for one run of what waited, what that concerns comes first, alone. Of
 -- one in a storm all is held but what a person released; `allowance` is how many more runs its events may start in this
 -- minute before it is one (p_rate, if the DAG says nothing of its own; null = any number).
 create function claim_deliveries(
   p_dags bigint[], p_limit int, p_gather int, p_rate int default null, p_now timestamptz default null
 ) returns table (
-  dag bigint, version bigint, hold text, pause bigint, joining bigint, asset text, events bigint[], released boolean, allowance bigint
+  dag bigint, version bigint, hold text, pause bigint, joining bigint, asset text, events bigint[], released boolean,
+  meanwhile boolean, allowance bigint
 ) language plpgsql as $$
 declare locked bigint[]; now_ timestamptz := coalesce(p_now, clock_timestamp());
 begin
   locked := array(select d.id from dag d where d.id = any (p_dags) order by d.id for no key update skip locked);
   perform hold_storm(d.id, p_gather) from dag d where d.id = any (locked) and d.storm is not null and d.active and not d.paused;
   return query
-  select d.id, d.version_id, case when not d.active then 'inactive' when d.paused then 'pause' end, d.pause_id, d.join_id,
-         (select a.name from asset a where a.id = x.asset_id), x.events, was_released(x.intervention_id),
+  select d.id, d.version_id, case when not d.active then 'inactive' when d.paused then 'pause' end, d.pause_id, j.joining,
+         (select a.name from asset a where a.id = x.asset_id), x.events, was_released(x.intervention_id), x.meanwhile,
          case when coalesce(d.max_runs_per_minute, p_rate) > 0
               then greatest(0, coalesce(d.max_runs_per_minute, p_rate)
                                - case when d.minute_at > now_ - interval '1 minute' then d.minute_runs else 0 end) end
-  from dag d left join lateral (
-    select o.asset_id, o.intervention_id, array_agg(o.event_id) as events
-    from (select y.event_id, y.asset_id, y.intervention_id from delivery y
+  from dag d
+  left join intervention p on p.id = d.pause_id and d.paused
+  cross join lateral (
+    select case when d.join_id is not null and d.active and not d.paused and coalesce(
+      (select true from delivery y
+       where y.dag_id = d.id and y.disposition = 'pending' and not y.judged and y.intervention_id = d.join_id limit 1),
+      (select true from delivery y
+       where y.dag_id = d.id and y.disposition = 'pending' and y.judged and y.intervention_id = d.join_id limit 1)
+    ) then d.join_id end as joining
+  ) j
+  left join lateral (
+    select o.asset_id, o.intervention_id, o.meanwhile, array_agg(o.event_id) as events
+    from (select y.event_id, y.asset_id, y.intervention_id,
+                 case when d.paused and y.intervention_id is null
+                      then (select e.created_at from event e where e.id = y.event_id) > p.made_at end as meanwhile
+          from delivery y
           where y.dag_id = d.id and y.disposition = 'pending' and not y.judged
-            and (d.join_id is null or y.intervention_id = d.join_id)
+            and (j.joining is null or y.intervention_id = j.joining)
             and (d.storm is null or d.paused or not d.active or was_released(y.intervention_id))
-          order by y.event_id limit case when d.schedule_kind = 'asset:each' and d.join_id is null then p_limit else p_gather end
-    ) o group by o.asset_id, o.intervention_id
+          order by y.event_id limit case when d.schedule_kind = 'asset:each' and j.joining is null then p_limit else p_gather end
+    ) o group by o.asset_id, o.intervention_id, o.meanwhile
   ) x on true
   where d.id = any (locked) order by d.id;
 end $$;
@@ -395,7 +410,7 @@ begin
   if not target.paused then
     insert into intervention (dag_id, kind, by, reason, made_at)
     values (target.id, 'pause', p_by::json, p_reason, coalesce(p_now, clock_timestamp())) returning id into made;
-    update dag d set paused = true, pause_id = made, join_id = null where d.id = target.id;
+    update dag d set paused = true, pause_id = made where d.id = target.id;
   end if;
   return query
   select target.active, coalesce(substring(v.spec::text from '"while_paused": ?"(\w+)"'), 'hold')
@@ -403,10 +418,10 @@ begin
 end $$;
 
 -- Lets a paused DAG go on, under its lock. p_pending says what becomes of the events that wait for it: 'each' gives back
--- what the pause held, to be judged as ever; 'join' marks all that is open, so that it is judged as one run; 'discard'
+-- what the pause held, to be judged as ever (what a person had released or asked one run for stays so); 'join' marks all that is open, so that it is judged as one run; 'discard'
 -- discards all of it. What is held for another reason than the pause stays held. Returns no row when there is no such DAG.
 create function resume_dag(p_dag_id text, p_pending text, p_by text, p_reason text, p_now timestamptz default null)
-returns table (active boolean, was_paused boolean, deliveries bigint) language plpgsql as $$
+returns table (active boolean, was_paused boolean, in_storm boolean, deliveries bigint) language plpgsql as $$
 declare target dag%rowtype; made bigint; now_ timestamptz; total bigint := 0; changed bigint;
 begin
   select * into target from dag d where d.dag_id = p_dag_id for no key update;
@@ -427,17 +442,20 @@ begin
     end if;
     update delivery y
     set disposition = case when p_pending = 'discard' then 'discarded' else 'pending' end::disposition,
-        judged = p_pending = 'discard', intervention_id = made, decided_at = case when p_pending = 'discard' then now_ end,
+        judged = p_pending = 'discard', decided_at = case when p_pending = 'discard' then now_ end,
+        intervention_id = case when p_pending = 'each' and (y.intervention_id = target.join_id or was_released(y.intervention_id))
+                               then y.intervention_id else made end,
         reason = case when p_pending = 'discard' then 'discarded when the DAG was resumed' end
     where y.dag_id = target.id and y.judged and y.disposition in ('pending', 'held')
       and (y.disposition = 'held' and y.reason = 'pause' or y.disposition = 'pending' and p_pending <> 'each');
     get diagnostics changed = row_count;
     total := total + changed;
     update intervention i set deliveries = total where i.id = made;
-    update dag d set paused = false, join_id = case when p_pending = 'join' and total > 0 then made end,
+    update dag d set paused = false,
+      join_id = case when p_pending = 'each' then d.join_id when p_pending = 'join' and total > 0 then made end,
       judge_at = case when p_pending = 'each' then d.judge_at end where d.id = target.id;
   end if;
-  return query select target.active, target.paused, total;
+  return query select target.active, target.paused, target.storm is not null, total;
 end $$;
 
 -- What a judgement comes to, whatever the counts and times are: two with the same verdict are told as one.
