@@ -38,6 +38,17 @@ async def test_run_of_events(world: World) -> None:
     assert (await why_run(world.database, "join", await text_id(world, run)))["decision"] == before
 
 
+async def test_runs_that_were_decided_together(world: World) -> None:
+    """Which events happened to be judged at once is told, and is no reason of a run that is of one event."""
+    await world.dag("each", ["or", [ORDERS, ["asset", "prices"]]])
+    await world.emit("orders", "a")
+    await world.emit("prices", "p")
+    for run, asset in zip(await world.judge("each"), ("orders", "prices"), strict=True):
+        text = "\n".join((await why_run(world.database, "each", await text_id(world, run)))["because"])
+        assert f"condition orders | prices was met, by {asset}\n" in text
+        assert "pending then: 1 of orders, 1 of prices" in text
+
+
 async def test_run_by_hand(world: World) -> None:
     await world.dag("report", paused=True, max_active_runs=1)
     by = {"kind": "cli", "user": "ada", "host": "h"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from onceflow.model.asset_expr import to_text
@@ -57,15 +57,19 @@ def present(tree: Row) -> list[str]:
     return list(dict.fromkeys(name for name, there in _leaves(tree) if there))
 
 
-def decision_lines(explanation: Row | None) -> list[str]:
-    """What a decision was made of: condition, policy, what was pending."""
+def decision_lines(explanation: Row | None, own: Sequence[str]) -> list[str]:
+    """What a decision was made of: condition, policy, what was pending. `own`: the assets of the run's own events, as a
+    decision may be of many runs, each of one event.
+    """
     if not explanation or "condition" not in explanation:
         return []
     tree = explanation["condition"]
-    absent = f", without {', '.join(missing(tree))}" if missing(tree) else ""
+    met_by = present(tree) if explanation["policy"] != "each" else list(dict.fromkeys(own))
+    without = missing(tree) if explanation["policy"] != "each" else []
+    absent = f", without {', '.join(without)}" if without else ""
     found = "chosen" if "chosen" in explanation else "pending"
     lines = [
-        f"condition {condition_text(tree)} was met, by {', '.join(present(tree))}{absent}",
+        f"condition {condition_text(tree)} was met, by {', '.join(met_by)}{absent}",
         f"policy {explanation['policy']}: {POLICIES.get(explanation['policy'], 'as named')}",
         f"{found} then: {_counts(explanation.get(found, {}))}",
     ]

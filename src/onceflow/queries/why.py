@@ -41,7 +41,7 @@ async def why_run(database: Database, dag_id: str, run_id: str) -> dict[str, Any
 
 def _run_sentences(run: Row, decided: Row, events: list[Row]) -> list[str]:
     sentences = [_beginning(run, decided, events)]
-    sentences += explain.decision_lines(decided["explanation"])
+    sentences += explain.decision_lines(decided["explanation"], [e["asset"] for e in events])
     if run["downstream"] in explain.DOWNSTREAM:
         sentences.append(explain.DOWNSTREAM[run["downstream"]])
     if run["pruned_events"]:
