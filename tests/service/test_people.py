@@ -149,7 +149,9 @@ async def test_explanations_are_those_of_the_command(world: World, database_url:
     assert (await api.get(f"{DAGS}/report/why-not?since=then")).status_code == 422
 
 
-async def test_a_quarantined_event_is_mended_by_the_api(world: World, api: httpx.AsyncClient) -> None:
+async def test_a_quarantined_event_is_mended_by_the_api(
+    world: World, database_url: str, api: httpx.AsyncClient
+) -> None:
     await world.sql.execute('update asset set rules = \'{"schema": {"required": ["id"]}}\' where name = \'orders\'')
     bad = (await api.post("/api/v2/assets/events", json={"name": "orders", "key": "c", "extra": {}})).json()
     assert bad["quarantined"]
@@ -167,6 +169,13 @@ async def test_a_quarantined_event_is_mended_by_the_api(world: World, api: httpx
     assert models.MendedAssetEvent.model_validate(done).model_dump() == done
     assert (done["key"], done["quarantined"], done["same_as"]) == ("c", False, None)
     assert (await api.post(fix, json={"as_is": True})).status_code == 409
+    again = await api.post("/api/v2/assets/events", json={"name": "orders", "key": "e", "extra": {}})
+    rechecked = await api.post("/api/v2/assets/events/recheck", json={"asset": "orders"})
+    assert rechecked.json()["left"][0]["event_id"] == again.json()["id"]
+    await world.sql.execute("update asset set rules = '{}' where name = 'orders'")
+    done = listed(database_url, "events", "recheck", "orders")
+    assert done["released"] == [{"event_id": again.json()["id"], "key": "e", "same_as": None}] and not done["left"]
+    assert "nothing of orders is in quarantine" in onceflow(database_url, "events", "recheck", "orders").stdout
     assert (await api.post("/api/v2/assets/events/99/fix", json={"as_is": True})).status_code == 404
 
 

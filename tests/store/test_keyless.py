@@ -9,20 +9,21 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ground import Scheduler, change, dag, declare, each, healthy, one_of, record, role, rows
+from ground import Scheduler, change, dag, declare, each, healthy, one_of, record, role, rows, together_all
 
 from onceflow.model.change import Change, payload_hash
 from onceflow.model.dagspec import AssetSpec, WatcherSpec
-from onceflow.model.errors import InputError
+from onceflow.model.errors import InputError, NotFoundError
 from onceflow.model.key import Key
 from onceflow.queries.rows import Row, collect
 from onceflow.queries.watchers import stream_watchers
 from onceflow.queries.why import why_event
 from onceflow.sdk import keys
 from onceflow.sdk.trigger import TriggerEvent
-from onceflow.store import history, processes, pruning, watchers
+from onceflow.store import history, interventions, processes, pruning, watchers
 from onceflow.store.database import Database
-from onceflow.store.quarantine import Released, release
+from onceflow.store.interventions import Scope
+from onceflow.store.quarantine import Released, recheck, release
 from onceflow.store.watchers import OwnedWatcher
 from onceflow.triggerer import guest
 from onceflow.triggerer.deliver import Batch, deliver
@@ -214,6 +215,51 @@ async def test_the_watcher_s_own_key_is_the_one_that_counts(database: Database) 
     tell = Told(database, await shop(database, key=Key(("sha",))))
     await tell(order(1))
     assert await release(database, 1, extra={"sha": "abc"} | order(1), by=BY) == Released("abc")
+    await healthy(database)
+
+
+async def test_when_the_declaration_is_mended_all_that_is_right_goes_on(database: Database) -> None:
+    """In their order; what tells of one change twice is one event, and what is still wrong stays."""
+    schema = {"properties": {"total": {"type": "integer"}}}
+    tell = Told(database, await shop(database, orders(Key(("order.di",)))))
+    await tell(order(1), order(2), order(2) | {"again": True}, WRONG, order(5) | {"total": "many"})
+    assert {d for _, _, d in await known(database)} == {"held"}
+    mended = orders(schema=schema)
+    await declare(database, mended, dag("d", each("orders"), file="f.py"), path="f.py")
+    done = await recheck(database, "orders", by=BY, reason="typo")
+    assert done.released == {1: Released("1"), 2: Released("2"), 3: Released("2", 2)}
+    assert list(done.left) == [4, 5] and "no field" in done.left[4] and "'many' is not" in done.left[5]
+    await Scheduler(database).settle()
+    assert [d for _, _, d in await known(database)] == ["started", "started", "discarded", "held", "held"]
+    assert (await recheck(database, "orders", by=BY)).released == {}
+    with pytest.raises(NotFoundError):
+        await recheck(database, "order", by=BY)
+    await healthy(database)
+
+
+async def test_mended_while_its_key_is_told_it_is_one_event(database: Database) -> None:
+    tell = Told(database, await shop(database))
+    await tell(*({"wrong": n} for n in range(6)))
+    told = await together_all(
+        *(release(database, n + 1, extra=order(n % 3), by=BY) for n in range(6)),
+        *(record(database, change("orders", None, json.dumps(order(n)))) for n in range(3)),
+    )
+    assert len(told) == 9
+    await Scheduler(database).settle()
+    started = [(k, d) for _, k, d in await known(database) if d == "started"]
+    assert sorted(started) == [("0", "started"), ("1", "started"), ("2", "started")]
+    assert (await healthy(database))["runs"] == 3
+
+
+async def test_what_nobody_wants_is_discarded_and_goes_when_it_is_old(database: Database) -> None:
+    tell = Told(database, await shop(database, orders(retention=1.0)))
+    await tell(WRONG)
+    await rows(database, "update event set created_at = created_at - interval '1 day'")
+    assert await pruning.events(database, 1, 0, 1.0, 10) == (None, 0)
+    assert (await rows(database, "select last_flaw is not null from watcher")) == [(True,)]
+    await interventions.discard(database, Scope(events=[1]), by=BY)
+    assert (await watcher_of(database))["flaw"] is None
+    assert await pruning.events(database, 1, 0, 1.0, 10) == (None, 1)
     await healthy(database)
 
 

@@ -87,6 +87,32 @@ class Fix(Request):
     reason: str | None = None
 
 
+class Recheck(Request):
+    """The asset by name or URI."""
+
+    asset: str
+    reason: str | None = None
+
+
+class Mended(BaseModel):
+    event_id: int
+    key: str | None
+    same_as: int | None
+
+
+class StillFlawed(BaseModel):
+    event_id: int
+    flaw: str
+
+
+class Rechecked(BaseModel):
+    """`released`: what went on, or is the same change as the event `same_as`; `left`: what is still wrong."""
+
+    asset: str
+    released: list[Mended]
+    left: list[StillFlawed]
+
+
 class ReleaseWatchers(Request):
     """The watchers of this asset (name or URI), or the one of this name."""
 

@@ -127,10 +127,43 @@ def fix(event_id: int, extra: Any, as_is: bool, key: str | None, reason: str | N
     done = run(work())
     if output == "json":
         print_json({"event_id": event_id, "key": done.key, "same_as": done.same_as})
-    elif done.same_as is None:
-        click.echo(f"event {event_id} goes on")
     else:
-        click.echo(f"event {event_id} is the same change as event {done.same_as} (key {done.key}), and starts nothing")
+        click.echo(_fate(event_id, done))
+
+
+@events.command("recheck")
+@click.argument("asset")
+@reason_option
+@output_option
+def recheck_command(asset: str, reason: str | None, output: str) -> None:
+    """Judge the quarantined events of ASSET by the key and schema that are declared now; what is right goes on."""
+    from onceflow.store.quarantine import Rechecked, recheck
+
+    async def work() -> Rechecked:
+        async with connected() as database:
+            done = await recheck(database, asset, by=who(), reason=reason)
+            await wake(database, "delivery")
+            return done
+
+    done = run(work())
+    if output == "json":
+        goes_on = [{"event_id": e, "key": r.key, "same_as": r.same_as} for e, r in done.released.items()]
+        print_json(
+            {"asset": asset, "released": goes_on, "left": [{"event_id": e, "flaw": f} for e, f in done.left.items()]}
+        )
+        return
+    for event, released in done.released.items():
+        click.echo(_fate(event, released))
+    for event, flaw in done.left.items():
+        click.echo(f"event {event} stays: {printable(flaw)}")
+    if not (done.released or done.left):
+        click.echo(f"nothing of {asset} is in quarantine")
+
+
+def _fate(event: int, done: Released) -> str:
+    if done.same_as is None:
+        return f"event {event} goes on"
+    return f"event {event} is the same change as event {done.same_as} (key {done.key}), and starts nothing"
 
 
 SIGHTING_COLUMNS = (

@@ -172,7 +172,7 @@ def identity_text(event: Row) -> str:
     if event["key"]:
         return f"key {event['key']}"
     if event["keyless"]:
-        return "no key, known by its payload until it is mended"
+        return "no key, known by its payload" + ("" if event["released_at"] else " until it is mended")
     if message := event["source"].get("message"):
         epoch = f" of epoch {message['epoch']}" if "epoch" in message else ""
         return f"no key, known by message {message['id']} of {message['source']}{epoch}"

@@ -20,6 +20,7 @@ from onceflow.model.key import Key
 from onceflow.model.limits import check_extra, check_key
 from onceflow.model.rules import Rules
 from onceflow.model.serialize import dumps
+from onceflow.store import assets
 from onceflow.store.database import Connection, Database, Record
 
 LISTED = "`onceflow events list --quarantined` lists those that are"
@@ -40,17 +41,19 @@ async def release(
     extra: Any = None,
     as_it_is: bool = False,
     key: str | None = None,
+    if_sound: bool = False,
     by: Mapping[str, Any],
     reason: str | None = None,
     now: datetime | None = None,
 ) -> Released:
     """Let a quarantined event go on, with another payload or as it is; it keeps its identity and its place.
 
-    One that has no key gets it: `key`, or what its payload gives by what is declared at present. Raises NotFoundError
-    for an unknown event, ConflictError for one that is not quarantined, InputError when the payload given breaks the
-    contract as well, has another key than the event, or no key can be had.
+    `if_sound`: as it is, but only if it keeps the contract by now. One that has no key gets it: `key`, or what its
+    payload gives by what is declared at present. Raises NotFoundError for an unknown event, ConflictError for one that
+    is not quarantined, InputError when the payload breaks the contract as well, has another key than the event, or no
+    key can be had.
     """
-    text = None if as_it_is else dumps({} if extra is None else extra, "extra")
+    text = None if as_it_is or if_sound else dumps({} if extra is None else extra, "extra")
     if text is not None:
         check_extra(text, "extra")
     if key is not None:
@@ -64,7 +67,7 @@ async def release(
             raise ConflictError(f"event {event} is not quarantined", remedy=LISTED)
         rules = Rules.of(json.loads(asset["rules"]))
         problem = None if rules.schema is None else flaw(rules.schema, text or found["extra"])
-        if text is not None and problem is not None:
+        if (text is not None or if_sound) and problem is not None:
             raise InputError(f"this payload breaks the schema, too: {problem}", where="extra", remedy="correct it")
         if key is not None and found["key"] is None and not found["keyless"]:
             raise InputError(f"event {event} has no key, and needs none", where="key", remedy="leave it out")
@@ -75,6 +78,31 @@ async def release(
             await tx.execute("events/release", event, text, by_whom, reason, now)
             return Released(found["key"])
         return await _name(tx, event, named, text, problem is None, by_whom, reason, now)
+
+
+@dataclass(frozen=True)
+class Rechecked:
+    """What a second look at an asset's quarantine came to, by event; `left`: what is still wrong."""
+
+    released: dict[int, Released]
+    left: dict[int, str]
+
+
+async def recheck(database: Database, asset: str, *, by: Mapping[str, Any], reason: str | None = None) -> Rechecked:
+    """Judge an asset's quarantined events by what is declared at present: those that are right by now go on, in order.
+
+    Each is a transaction of its own. Raises NotFoundError for an unknown asset.
+    """
+    ref = (await assets.find(database, [asset]))[asset]
+    done = Rechecked({}, {})
+    for row in await database.fetch("events/quarantined", ref.id):
+        try:
+            done.released[row["id"]] = await release(database, row["id"], if_sound=True, by=by, reason=reason)
+        except InputError as problem:
+            done.left[row["id"]] = problem.message
+        except (ConflictError, NotFoundError):
+            continue  # somebody else has just mended it
+    return done
 
 
 async def _name(tx: Connection, event: int, key: str, *how: Any) -> Released:

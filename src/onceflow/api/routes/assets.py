@@ -17,7 +17,7 @@ from onceflow.queries.events import EventFilter, list_events, show_event
 from onceflow.runtime.crash_points import crash_point
 from onceflow.store.database import Database
 from onceflow.store.emit import change, emit
-from onceflow.store.quarantine import release
+from onceflow.store.quarantine import recheck, release
 
 Disposition = Literal["open", "pending", "held", "started", "joined", "filtered", "superseded", "discarded"]
 
@@ -103,6 +103,16 @@ async def create_asset_event(
         return Answer(shapes.asset_event(rows[0]) | {"status": status})
 
     return await answered_once(shared.writes, request, idempotency_key, record)
+
+
+@router.post("/events/recheck", response_model=models.Rechecked)
+async def recheck_asset_events(body: models.Recheck, shared: Shared, by: Requester) -> Answer:
+    """Judge an asset's quarantined events by the key and schema that are declared now; what is right goes on."""
+    done = await recheck(shared.writes, body.asset, by=by, reason=body.reason)
+    shared.wake("delivery")
+    released = [{"event_id": e, "key": r.key, "same_as": r.same_as} for e, r in done.released.items()]
+    left = [{"event_id": e, "flaw": flaw} for e, flaw in done.left.items()]
+    return Answer({"asset": body.asset, "released": released, "left": left})
 
 
 @router.post("/events/{event_id}/fix", response_model=models.MendedAssetEvent)

@@ -47,7 +47,8 @@ begin
       select 1 from delivery y left join run r on r.id = y.run_id
       where y.event_id = u.id
         and (y.decided_at is null or (y.run_id is not null and coalesce(r.finished_at >= p_before, true))))
-      and not exists (select 1 from quarantine q where q.event_id = u.id and q.released_at is null));
+      and not exists (select 1 from quarantine q where q.event_id = u.id and q.released_at is null
+                      and not exists (select 1 from delivery y where y.event_id = u.id)));
   -- (Compared as text, so that nobody reads the index of all deliveries that started something.)
   runs := array(select y.run_id from delivery y where y.event_id = any (going) and y.disposition::text = 'started' order by 1);
   if runs <> '{}' then

@@ -29,7 +29,9 @@ select l.id, f.asset, f.watcher, coalesce(f.assets, '[]') as assets, l.mode, l.o
        l.told_at as last_event_at, l.unmatched, l.last_unmatched_at, l.flawed, l.last_flawed_at,
        case when l.last_flaw is not null and exists (
          select 1 from quarantine q join event e on e.id = q.event_id join watch x on x.asset_id = e.asset_id
-         where q.released_at is null and x.watcher_id = l.id and x.active) then l.last_flaw end as flaw,
+         where q.released_at is null and x.watcher_id = l.id and x.active
+           and (exists (select 1 from delivery y where y.event_id = e.id and y.disposition = 'held')
+                or not exists (select 1 from delivery y where y.event_id = e.id))) then l.last_flaw end as flaw,
        l.silent_after, l.canary as canary_every, y.canary, y.canary_waits, l.storm, l.storm_at, coalesce(l.last_error, l.shared_error) as last_error,
        coalesce(l.last_error_at, l.shared_error_at) as last_error_at, case when l.next_try_at < 'infinity' then l.next_try_at end as next_try_at, greatest(l.strikes, l.shared_strikes) as strikes,
        l.active, l.active_since, l.classpath, l.begun_at as claimed_at, l.owner_host, l.owner_pid,
