@@ -98,7 +98,9 @@ WITHOUT = (
     Check("RESTART_AT_ONCE", "watching", "-DRESTART_AT_ONCE -DRESTARTS", "a batch is stored before a restart", "G1"),
     Check("NO_KEY", "shared", "-DNO_KEY -DFAULTS=0", "what all tell has a key", "G1"),
     Check("NO_FENCE: shared", "shared", "-DNO_FENCE -DFAULTS=1", "a process's write updates its own row", "G5"),
-    Check("NO_COMPARISON: shared", "shared", "-DNO_COMPARISON -DFAULTS=1", "rows are compared with what runs", "progress"),
+    Check(
+        "NO_COMPARISON: shared", "shared", "-DNO_COMPARISON -DFAULTS=1", "rows are compared with what runs", "progress"
+    ),
     Check("NO_REREAD", "consuming", "-DNO_REREAD", "read in a later statement than locked", "G4"),
     Check("NO_REREAD, bare", "consuming", "-DNO_REREAD -DNO_CONSTRAINTS", "likewise, nor any constraint", "G3"),
     Check("NO_EXACT_JUDGED", "consuming", "-DNO_EXACT_JUDGED", "exactly what was read is marked", "G3"),

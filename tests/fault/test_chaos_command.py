@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from onceflow.chaos.failover import Times, percentile
 from onceflow.chaos.plan import Faults, plan
 from onceflow.chaos.report import Report
 
@@ -40,8 +41,28 @@ def test_a_scratch_installation_survives(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(done.stdout)
     assert report["ok"] and report["sightings"] == 500 and report["changes"] < 450 and report["runs"] > 200
+    assert report["numbers"]["told"] > 50 and report["failover"]["watchers after a cut"]["count"] > 0
+    assert report["failover"]["processes killed"]["count"] >= 3
     assert report["struck"]["restart"] == 1 and report["struck"]["cut"] == 2 and report["struck"]["kill"] >= 3
     assert list(tmp_path.iterdir()) == [], "nothing is written into the home"
+
+
+@pytest.mark.parametrize("amiss", ["missing", "doubled"])
+def test_a_number_that_a_watcher_told_has_one_event(amiss: str) -> None:
+    numbers = {"told": 9, "missing": 0, "doubled": 0}
+    rest = {"seed": 1, "seconds": 1.0, "sightings": 9, "changes": 8, "events": 8, "runs": 8, "struck": {}, "inside": 0}
+    rest |= {"lost": 0, "doubled": 0, "unsettled": 0, "longest_gap": 0.5}
+    assert Report(**rest, numbers=numbers).ok  # type: ignore[arg-type]
+    report = Report(**rest, numbers=numbers | {amiss: 1})  # type: ignore[arg-type]
+    assert not report.ok and f"1 {amiss}" in "\n".join(report.lines())
+
+
+def test_failovers_are_told_by_percentiles() -> None:
+    assert percentile([], 0.5) is None
+    assert [percentile([3.0], part) for part in (0.5, 0.99)] == [3.0, 3.0]
+    assert [percentile(range(100, 0, -1), part) for part in (0.5, 0.99, 1)] == [50, 99, 100]
+    times = Times([0.5, 1.0], never=1).as_dict()
+    assert times == {"count": 2, "p50": 0.5, "p99": 1.0, "max": 1.0, "never": 1}
 
 
 def test_without_dag_files_it_says_so(tmp_path: Path) -> None:

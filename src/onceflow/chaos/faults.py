@@ -7,24 +7,22 @@ import random
 import signal
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from uuid import UUID
 
 from onceflow.chaos import aim
 from onceflow.chaos.aim import send
+from onceflow.chaos.failover import Failover
 from onceflow.chaos.installation import LOOK_SECONDS, Installation
 from onceflow.chaos.plan import FROZEN_LEASES, SLOW_DELAY, SLOW_SECONDS, Fault
 from onceflow.model.clock import boot_seconds
 from onceflow.queries.rows import Row
 
 AIMS = 20
-REPLACED_WITHIN = 60.0
 VICTIM_WITHIN = 30.0
 
 
 class Striker:
-    """Strikes. `struck` counts deeds, `inside` those of them that met an open transaction.
-
-    `replaced` has the seconds from each kill until as many processes of the role as before held their lease.
-    """
+    """Strikes. `struck` counts deeds, `inside` those of them that met an open transaction; `failover` measures."""
 
     def __init__(self, running: Installation, seed: int) -> None:
         self._running = running
@@ -32,7 +30,7 @@ class Striker:
         self._frozen: set[int] = set()
         self.struck: Counter[str] = Counter()
         self.inside = 0
-        self.replaced: list[float] = []
+        self.failover = Failover(running)
 
     async def run(self, faults: Sequence[Fault]) -> None:
         """Strike as planned, each in its time; returns when the last one is over."""
@@ -53,7 +51,9 @@ class Striker:
     async def _strike(self, fault: Fault) -> None:
         match fault.deed:
             case "cut":
+                struck = await self.failover.struck()
                 self._running.proxy.cut()
+                await self.failover.watchers("watchers after a cut", struck)
             case "slow":
                 self._running.proxy.delay = SLOW_DELAY
                 await asyncio.sleep(SLOW_SECONDS)
@@ -66,11 +66,13 @@ class Striker:
     async def _restart(self) -> None:
         """PostgreSQL ends as in a crash, at once and without a checkpoint, and recovers."""
         postgres = self._running.postgres
+        struck = await self.failover.struck()
         if pid := postgres.pid:
             send(pid, signal.SIGQUIT)
         while postgres.pid:
             await asyncio.sleep(LOOK_SECONDS)
         postgres.start()
+        await self.failover.watchers("watchers after a restart of PostgreSQL", struck)
         self.struck["restart"] += 1
 
     async def _take(self, fault: Fault) -> bool:
@@ -78,14 +80,19 @@ class Striker:
         victim, count = await self._victim(fault.role)
         if victim is None:
             return False
+        struck = await self.failover.struck(UUID(str(victim["id"])))
         if fault.deed == "kill":
             send(victim["pid"], signal.SIGKILL)
             self._frozen.discard(victim["pid"])
-            await self._see_replaced(victim, count)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.failover.process("processes killed", victim, count))
+                group.create_task(self.failover.watchers("watchers of a killed triggerer", struck))
         else:
-            await asyncio.sleep(FROZEN_LEASES * self._running.settings.lease_seconds)
-            self._frozen.discard(victim["pid"])
-            send(victim["pid"], signal.SIGCONT)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.failover.watchers("watchers of a frozen triggerer", struck))
+                await asyncio.sleep(FROZEN_LEASES * self._running.settings.lease_seconds)
+                self._frozen.discard(victim["pid"])
+                send(victim["pid"], signal.SIGCONT)
         return True
 
     async def _victim(self, role: str) -> tuple[Row | None, int]:
@@ -111,12 +118,3 @@ class Striker:
     async def _open(self, role: str) -> set[Hashable]:
         rows = await self._running.patiently(lambda: self._running.direct.fetch("chaos/open_transactions", role))
         return {tuple(r) for r in rows}
-
-    async def _see_replaced(self, victim: Row, count: int) -> None:
-        began = boot_seconds()
-        while boot_seconds() < began + REPLACED_WITHIN:
-            await asyncio.sleep(LOOK_SECONDS)
-            others = [p for p in await self._running.processes(victim["kind"]) if p["id"] != victim["id"]]
-            if len(others) >= count:
-                self.replaced.append(boot_seconds() - began)
-                return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,8 @@ from typing import Any
 @dataclass
 class Report:
     """`lost`: acknowledged changes without an event; `violations`: what `verify` found; `unsettled`: what still waits
-    though nothing keeps it. `longest_gap`: seconds from an event to the run it started, of DAGs that run for each."""
+    though nothing keeps it. `numbers`: what watchers told that count (`told`, `missing`, `doubled`). `longest_gap`:
+    seconds from an event to the run it started, of DAGs that run for each. `failover`: seconds by what was struck."""
 
     seed: int
     seconds: float
@@ -24,17 +25,18 @@ class Report:
     doubled: int
     unsettled: int
     longest_gap: float
-    replaced: Sequence[float] = ()
+    numbers: dict[str, int] = field(default_factory=dict)
+    failover: dict[str, dict[str, float | int | None]] = field(default_factory=dict)
     violations: Sequence[dict[str, Any]] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
-        return not (self.lost or self.doubled or self.unsettled or self.violations)
+        amiss = self.numbers.get("missing") or self.numbers.get("doubled")
+        return not (self.lost or self.doubled or self.unsettled or amiss or self.violations)
 
     def lines(self) -> list[str]:
         """The report for people."""
         faults = ", ".join(f"{n} {_many(deed, n)}" for deed, n in sorted(self.struck.items())) or "none"
-        times = sorted(self.replaced)
         found = [
             f"seed        {self.seed}, {self.seconds:.0f} s",
             f"faults      {faults}; {self.inside} of them inside a transaction",
@@ -46,8 +48,10 @@ class Report:
             f"unsettled   {self.unsettled}",
             f"longest gap {self.longest_gap:.1f} s from an event to its run",
         ]
-        if times:
-            found.append(f"replaced    {times[len(times) // 2]:.1f} s p50, {times[-1]:.1f} s at most, after a kill")
+        if self.numbers.get("told"):
+            told, missing, doubled = (self.numbers[name] for name in ("told", "missing", "doubled"))
+            found.append(f"numbers     {told} told by watchers that count; {missing} missing, {doubled} doubled")
+        found += [f"failover    {kind}: {_times(times)}" for kind, times in sorted(self.failover.items())]
         found += [f"VIOLATION   {v['kind']}: {v['meaning']}" for v in self.violations]
         return [*found, "ok" if self.ok else "not ok"]
 
@@ -55,3 +59,10 @@ class Report:
 def _many(deed: str, count: int) -> str:
     name = {"slow": "slow phase"}.get(deed, deed)
     return name if count == 1 else f"{name}s"
+
+
+def _times(times: Mapping[str, float | int | None]) -> str:
+    never = f"; {times['never']} not within a minute" if times["never"] else ""
+    if not times["count"]:
+        return f"none{never}"
+    return f"{times['count']}, {times['p50']:.1f} s p50, {times['p99']:.1f} s p99, {times['max']:.1f} s at most{never}"

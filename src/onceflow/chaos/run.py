@@ -37,6 +37,7 @@ async def run(settings: Settings, *, seed: int, seconds: float, events: int, fau
         took = boot_seconds() - began
         lost = await _lost(running, changes.told)
         found = await running.patiently(lambda: verify(running.direct))
+        numbers = await running.direct.fetchrow("chaos/numbers")
         return Report(
             seed=seed,
             seconds=took,
@@ -50,7 +51,8 @@ async def run(settings: Settings, *, seed: int, seconds: float, events: int, fau
             doubled=sum(v["kind"] in DOUBLED for v in found["violations"]),
             unsettled=unsettled,
             longest_gap=await running.direct.fetchval("chaos/longest_gap") or 0.0,
-            replaced=striker.replaced,
+            numbers=dict(numbers) if numbers is not None else {},
+            failover={kind: times.as_dict() for kind, times in striker.failover.times.items()},
             violations=found["violations"],
         )
 

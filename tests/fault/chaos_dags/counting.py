@@ -1,25 +1,39 @@
-"""A source that counts: each number is a change, told by a watcher that any triggerer may have to take over."""
+"""Sources that count, by the clock: every so often is a change, whether or not somebody looks."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-from onceflow import DAG, Asset, AssetWatcher, BaseEventTrigger, TriggerEvent
+from onceflow import DAG, Asset, AssetAny, AssetWatcher, BaseEventTrigger, TriggerEvent
+
+TICK = 0.2
+CLOCKS = 6
 
 
-class Counter(BaseEventTrigger):
+class Clock(BaseEventTrigger):
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        return "counting.Counter", {}
+        return "counting.Clock", {"name": self.name}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        number = self.cursor or 0
+        began, number = self.cursor or (time.monotonic(), 0)
         while True:
-            await asyncio.sleep(0.1)
-            number += 1
-            yield TriggerEvent({"number": number}, cursor=number)
+            now = int((time.monotonic() - began) / TICK)
+            while number < now:
+                number += 1
+                yield TriggerEvent({"chaos_number": number}, cursor=[began, number])
+            await asyncio.sleep(TICK)
 
 
-with DAG("counted", schedule=Asset("numbers", watchers=[AssetWatcher("counter", trigger=Counter())])):
+clocks = [
+    Asset(name, watchers=[AssetWatcher(name, trigger=Clock(name))]) for name in (f"clock {n}" for n in range(CLOCKS))
+]
+
+with DAG("counted", schedule=AssetAny(*clocks), max_active_runs=1000):
     pass
