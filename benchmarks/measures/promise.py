@@ -41,8 +41,8 @@ from onceflow.store.versions import Versions
 
 BATCH = 100
 WARM_UP = 3
-STORE_TURNS = 60
-WHOLE_TURNS = 15
+STORE_TURNS = 100
+WHOLE_TURNS = 30
 WITHOUT = Path(__file__).with_name("promise_without.sql")
 Turn = Callable[[], Awaitable[None]]
 

@@ -357,7 +357,10 @@ async def test_a_filter_that_cannot_be_read_holds_its_consumer_only(database: Da
     assert found[0][1].startswith("error: ")
 
 
-async def test_the_payload_of_an_event_is_read_once_for_all_its_consumers(database: Database) -> None:
+async def test_the_payload_of_an_event_is_read_once_for_all_its_consumers(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliveries, "PAYLOADS_AT_ONCE", 40)
     paid = one_of("a", policy="each", filters=PAID)
     await declare(database, "a", *(dag(f"d{n}", paid, file="f.py") for n in range(20)))
     read: list[int] = []
@@ -368,15 +371,40 @@ async def test_the_payload_of_an_event_is_read_once_for_all_its_consumers(databa
         fetch = tx.fetch
 
         async def counting(name: str, *args: Any) -> Any:
+            found = await fetch(name, *args)
             if name == "events/payloads":
-                assert len(args[0]) <= deliveries.PAYLOADS_AT_ONCE
-                read.extend(args[0])
-            return await fetch(name, *args)
+                read.extend(row["id"] for row in found)
+            return found
 
         tx.fetch = counting  # type: ignore[method-assign]
         await judge_consumers(tx, PROCESS, await deliveries.claim(tx, range(1, 21)), Versions())
     assert len(read) == len(set(read)) == 150
     assert (await healthy(database))["by_disposition"] == {"started": 1500, "filtered": 1500}
+
+
+async def test_payloads_are_read_so_many_at_a_time_as_are_not_too_large(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those stored compressed are counted as larger than they are stored; one that is too large comes alone."""
+    monkeypatch.setattr(deliveries, "PAYLOAD_BYTES_AT_ONCE", 10_000)
+    await declare(database, "a")
+    texts = [random.Random(n).randbytes(1500).hex() for n in range(8)] + ["x" * 20_000] * 4
+    texts[3] = random.Random(3).randbytes(20_000).hex()
+    ids = [r.event_id for r in await record(database, *(change("a", extra=json.dumps({"n": t})) for t in texts))]
+    trips: list[int] = []
+    async with database.transaction() as tx:
+        fetch = tx.fetch
+
+        async def counting(name: str, *args: Any) -> Any:
+            found = await fetch(name, *args)
+            trips.append(len(found))
+            return found
+
+        tx.fetch = counting  # type: ignore[method-assign]
+        found = [(event, payload["n"]) async for event, payload in deliveries.payloads(tx, reversed(ids))]
+    assert found == list(zip(ids, texts, strict=True))
+    assert trips[:3] == [3, 1, 3]
+    assert max(trips) == 3
 
 
 # Many that wait ------------------------------------------------------------------------------------------------------

@@ -119,7 +119,7 @@ HOT = [
     Hot("deliveries/oldest", 5, 40, 80, ("delivery_waiting",), lambda k: (k["all1"], 5)),
     Hot("deliveries/overtaking", 0, 10, 40, ("event_pkey",), lambda k: ([k["all1"]], [49999])),
     Hot("deliveries/supersede", 0, 10, 40, ("delivery_pkey",), lambda k: ([k["each1"]], [49999], None)),
-    Hot("events/payloads", 3, 8, 40, ("event_pkey",), lambda _: ([1, 2, 3],)),
+    Hot("events/payloads", 3, 8, 40, ("event_pkey",), lambda _: ([1, 2, 3], 10_000)),
     Hot("deliveries/reopen", 0, 5, 60, ("delivery_waiting",), lambda k: (k["each1"], ["inactive"])),
     Hot(
         *("runs/create_from_deliveries", 1, 20, 150, ("delivery_pkey", "dag_pkey")),

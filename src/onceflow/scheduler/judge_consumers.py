@@ -110,18 +110,21 @@ async def _filter(
 
     Each payload is read once, however many consumers ask.
     """
-    asked: dict[int, list[tuple[int, Filter]]] = {}
+    asked: dict[int, tuple[tuple[int, Filter], ...]] = {}
+    asking: set[int] = set()
     for consumer in able:
         filters = schedules[consumer.dag].filters
-        for p in consumer.pending if filters else ():
-            if p.asset in filters:
-                asked.setdefault(p.event_id, []).append((consumer.dag, filters[p.asset]))
+        wanted = {asset: ((consumer.dag, f),) for asset, f in filters.items()}
+        for p in consumer.pending if wanted else ():
+            if p.asset in wanted:
+                asked[p.event_id] = asked.get(p.event_id, ()) + wanted[p.asset]
+        about_source = {asset for asset, f in filters.items() if asks_source(f)}
+        asking.update(p.event_id for p in (consumer.pending if about_source else ()) if p.asset in about_source)
     unwanted: dict[tuple[int, int], str | Exception] = {}
-    asking = [event for event, wants in asked.items() if any(asks_source(wanted) for _, wanted in wants)]
     sources = await deliveries.sources(tx, asking)
     async for event, payload in deliveries.payloads(tx, asked):
-        for dag, wanted in asked[event]:
-            if reason := _unwanted(wanted, payload, sources.get(event)):
+        for dag, accepts in asked[event]:
+            if reason := _unwanted(accepts, payload, sources.get(event)):
                 unwanted[dag, event] = reason
     return unwanted
 

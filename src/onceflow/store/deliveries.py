@@ -8,6 +8,7 @@ marked as judged, under the lock, and a later statement surveys them per asset.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,7 +22,8 @@ from onceflow.store.database import Connection, Database
 PENDING_PER_CONSUMER = 500
 GATHERED_PER_CONSUMER = 2000
 GATHERED_AT_ONCE = 50_000
-PAYLOADS_AT_ONCE = 100
+PAYLOADS_AT_ONCE = 1000
+PAYLOAD_BYTES_AT_ONCE = 8 * 1024 * 1024
 
 Judge = Literal["infinity", "-infinity"]
 WHEN_A_RUN_ENDED: Judge = "infinity"
@@ -139,12 +141,13 @@ async def claim(
 
 
 async def payloads(tx: Connection, events: Collection[int]) -> AsyncIterator[tuple[int, Any]]:
-    """Events with their payloads, which are read a few at a time, and parsed together."""
-    ids = sorted(events)
-    for begin in range(0, len(ids), PAYLOADS_AT_ONCE):
-        rows = await tx.fetch("events/payloads", ids[begin : begin + PAYLOADS_AT_ONCE])
+    """Stored events with their payloads, which are read so many at a time as are not too large, and parsed together."""
+    ids, begin = sorted(events), 0
+    while begin < len(ids):
+        rows = await tx.fetch("events/payloads", ids[begin : begin + PAYLOADS_AT_ONCE], PAYLOAD_BYTES_AT_ONCE)
         for row, payload in zip(rows, json.loads(f"[{','.join(row['extra'] for row in rows)}]"), strict=True):
             yield row["id"], payload
+        begin = bisect_right(ids, rows[-1]["id"]) if rows else begin + PAYLOADS_AT_ONCE
 
 
 async def sources(tx: Connection, events: Collection[int]) -> dict[int, dict[str, Any]]:

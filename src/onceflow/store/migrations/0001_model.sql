@@ -442,16 +442,17 @@ comment on table judgement is 'judgements without a run, each with another verdi
 create index judgement_dag on judgement (dag_id, judged_at);
 create index judgement_at on judgement (judged_at);
 
+-- A run is mostly started in the transaction that makes it: its references are looked up when that commits, so once.
 create table run (
   id bigint generated always as identity primary key,
-  dag_id bigint not null references dag,
+  dag_id bigint not null references dag deferrable initially deferred,
   run_id text not null,
   run_type run_type not null,
   state run_state not null default 'queued',
   ordinal bigint not null,
   logical_date timestamptz,
   start_event bigint,
-  decision_id bigint references decision,
+  decision_id bigint references decision deferrable initially deferred,
   version_id bigint references dag_version,
   source_hash text references source,
   conf json,
@@ -468,7 +469,7 @@ create table run (
   end_reason text,
   unique (dag_id, run_id),
   unique (dag_id, ordinal),
-  foreign key (start_event, dag_id) references delivery (event_id, dag_id),
+  foreign key (start_event, dag_id) references delivery (event_id, dag_id) deferrable initially deferred,
   check ((run_type = 'asset_triggered') = (start_event is not null)),
   check (start_event is null or logical_date is null),
   check ((state in ('success', 'failed')) = (finished_at is not null)),

@@ -162,22 +162,25 @@ begin
     update delivery y set disposition = 'held', judged = true, reason = 'quarantine' from bad b where y.event_id = b.event_id;
   end if;
 
-  if new_id <> winner then
-    insert into witness (sighting, event_id, source, differs, seen_at)
-    select distinct on (p_sighting[u.n]) p_sighting[u.n], e.id, p_source[u.n]::json, not same_json(e.extra::text, p_extra[u.n]), now_
-    from unnest(new_id, winner) with ordinality as u (new_id, winner, n) join event e on e.id = u.winner
-    where u.new_id <> u.winner and e.sighting <> p_sighting[u.n]
-      and (select count(*) from (select 1 from witness w where w.event_id = e.id limit 1000) seen) < 1000
-    order by p_sighting[u.n], u.n on conflict do nothing;
-    select coalesce(array_agg(release_event(m.event, m.extra, m.source, null, now_)), '{}')
-    from (select distinct on (u.winner) u.winner as event, p_extra[u.n] as extra, p_source[u.n] as source
-          from unnest(new_id, winner) with ordinality as u (new_id, winner, n)
-          join quarantine q on q.event_id = u.winner and q.released_at is null
-          join event e on e.id = u.winner
-          where u.new_id <> u.winner and e.sighting <> p_sighting[u.n] and (p_flaw is null or p_flaw[u.n] is null)
-          order by u.winner, u.n) m
-    into released;
+  if new_id = winner then -- all are new, as they mostly are
+    return query select u.n::int, u.id, 'stored' from unnest(new_id) with ordinality as u (id, n) order by u.n;
+    return;
   end if;
+
+  insert into witness (sighting, event_id, source, differs, seen_at)
+  select distinct on (p_sighting[u.n]) p_sighting[u.n], e.id, p_source[u.n]::json, not same_json(e.extra::text, p_extra[u.n]), now_
+  from unnest(new_id, winner) with ordinality as u (new_id, winner, n) join event e on e.id = u.winner
+  where u.new_id <> u.winner and e.sighting <> p_sighting[u.n]
+    and (select count(*) from (select 1 from witness w where w.event_id = e.id limit 1000) seen) < 1000
+  order by p_sighting[u.n], u.n on conflict do nothing;
+  select coalesce(array_agg(release_event(m.event, m.extra, m.source, null, now_)), '{}')
+  from (select distinct on (u.winner) u.winner as event, p_extra[u.n] as extra, p_source[u.n] as source
+        from unnest(new_id, winner) with ordinality as u (new_id, winner, n)
+        join quarantine q on q.event_id = u.winner and q.released_at is null
+        join event e on e.id = u.winner
+        where u.new_id <> u.winner and e.sighting <> p_sighting[u.n] and (p_flaw is null or p_flaw[u.n] is null)
+        order by u.winner, u.n) m
+  into released;
   return query
   select u.n::int, coalesce(u.winner, 0), case when u.new_id = u.winner then 'stored' when e.sighting = p_sighting[u.n] then 'repeated'
                                   when u.winner = any (released) and (p_flaw is null or p_flaw[u.n] is null) then 'released'
