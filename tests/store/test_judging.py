@@ -304,8 +304,16 @@ async def test_a_disposition_is_set_once(database: Database) -> None:
 async def test_a_run_cannot_exist_without_its_delivery(database: Database) -> None:
     await declare(database, "a", dag("d"), dag("e", each("a")))
     [event] = await record(database, "a")
-    with pytest.raises(asyncpg.ForeignKeyViolationError):
+    with pytest.raises(OnceflowError, match="1 deliveries were judged, 0 were pending"):
         await consume(database, Group(event.event_id, (event.event_id,)))  # an event that was not delivered to this dag
+    with pytest.raises(asyncpg.ForeignKeyViolationError, match="run_start_event_dag_id_fkey"):
+        await rows(
+            database,
+            "insert into run (dag_id, run_id, run_type, ordinal, start_event, created_by) "
+            "values (1, 'x', 'asset_triggered', 1, $1, '{}')",
+            event.event_id,
+        )
+    assert await rows(database, "select count(*) from run") == [(0,)]
 
 
 async def test_a_paused_consumer_holds_and_gives_back(database: Database) -> None:

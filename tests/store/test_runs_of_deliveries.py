@@ -1,4 +1,4 @@
-"""Deliveries refer to their run as by a foreign key, which is looked up once per statement (decision record 0015)."""
+"""Deliveries refer to their run as by a foreign key, which is looked up once per statement (decision record 0016)."""
 
 from __future__ import annotations
 
