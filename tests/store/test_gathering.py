@@ -31,6 +31,8 @@ from ground import (
 )
 
 from onceflow.model.dagspec import AssetSchedule, Policy
+from onceflow.model.event_filter import Verdict
+from onceflow.scheduler import judge_consumers as judging
 from onceflow.scheduler.judge_consumers import Judged, judge_consumers
 from onceflow.store import deliveries, events
 from onceflow.store.database import Database
@@ -344,6 +346,25 @@ async def test_no_payload_harms_a_scheduler(database: Database, extra: str, want
     await emit(database, 0, "a", extra=extra)
     await look(database, 0)
     assert list((await dispositions(database)).values()) == ["filtered"]
+
+
+@pytest.mark.parametrize("policy", ["each", "all"])
+async def test_a_payload_on_which_a_filter_fails_is_held_alone(
+    database: Database, policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judge(wanted: Any, payload: Any, source: Any = None) -> Verdict:
+        return Verdict(bool(1 // payload["n"]))
+
+    monkeypatch.setattr(judging, "judge_payload", judge)
+    await declare(database, "a", dag("d", one_of("a", policy=policy, filters={"a": ["exists", "n", None]})))
+    await record(database, *(change("a", extra=f'{{"n": {n}}}') for n in (1, 0, 1)))
+    await Scheduler(database).settle()
+    found = await rows(database, "select disposition::text, reason from delivery order by event_id")
+    assert [d for d, _ in found] == (
+        ["started", "held", "started"] if policy == "each" else ["started", "held", "joined"]
+    )
+    assert found[1][1] == "error: its filter failed: ZeroDivisionError: integer division or modulo by zero"
+    await healthy(database)
 
 
 async def test_a_filter_that_cannot_be_read_holds_its_consumer_only(database: Database) -> None:

@@ -127,7 +127,8 @@ class Asset(AssetExpression):
     name:     its identity; taken from `uri` if only that is given
     uri:      where it is; unique among assets
     key:      what identifies a change: the dotted path of a field of the payload ("order.id"), a list of them, or a
-              function of the payload; a change that brings a key of its own keeps that
+              function of the payload; a change that brings a key of its own keeps that; what a watcher tells
+              without it is stored, and quarantined until it is mended
     extra:    any JSON object, shown with the asset
     watchers: what notices its changes
 
