@@ -81,7 +81,8 @@ async def test_pausing(world: World, database_url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pending", "said"), [("join", "1 events that were held"), ("discard", "1 events were discarded")]
+    ("pending", "said"),
+    [("join", "1 events are pending again, for one run of all of them"), ("discard", "1 events were discarded")],
 )
 async def test_resuming_otherwise(world: World, database_url: str, pending: str, said: str) -> None:
     """What is done with the events that wait is recorded with who, when and why, and `why event` tells."""
