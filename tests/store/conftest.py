@@ -11,8 +11,8 @@ import os
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-DEFAULT_PROGRAMS = 15
-STEPS = 40
+DEFAULT_PROGRAMS = 20
+STEPS = 25
 
 
 @pytest.fixture(scope="session")

@@ -12,14 +12,12 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from inspect import signature
 from typing import Any, ClassVar, TypeVar
 
 import asyncpg
-from ground import SOURCE, Scheduler, change, dag, declare, finish, healthy, report
-from hypothesis import settings, strategies
+from ground import SOURCE, Scheduler, change, dag, declare, finish, healthy, let_lapse, report
+from hypothesis import note, settings, strategies
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -27,7 +25,20 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from reference import MOST_LOSSES, PENDING, Event, Reference
+from programs import (
+    ACTIONS,
+    DECLARED,
+    STRICT,
+    Chance,
+    Killed,
+    Mortal,
+    Open,
+    Sighting,
+    action,
+    consumer,
+    sightings,
+)
+from reference import MOST_LOSSES, PENDING, Consumer, Event, Reference
 
 from onceflow.model.change import Change
 from onceflow.model.dagspec import AssetSchedule
@@ -35,18 +46,19 @@ from onceflow.model.errors import UnreachableError
 from onceflow.model.states import TaskState
 from onceflow.scheduler.judge_consumers import judge_consumers
 from onceflow.scheduler.start_runs import start_startable
-from onceflow.store import dags, deliveries, events, tasks
-from onceflow.store.database import Connection, Database, is_transient
-from onceflow.store.deliveries import Claimed
+from onceflow.store import dags, deliveries, events, history, interventions, lanes, quarantine, storms, tasks
+from onceflow.store.database import Database, is_transient
+from onceflow.store.interventions import Scope
 from onceflow.store.versions import Versions
 
 Value = TypeVar("Value")
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 WORKER = uuid.UUID(int=8)
-ASSETS = ("a", "b", "c")
 CONSUMERS = ("one", "two", "three")
 SCHEDULERS = 3
+SEEDS = strategies.integers(0, 2**32 - 1)
+OPEN = (*PENDING, "pause", "storm", "quarantine", "inactive", "unscheduled")
 LATER = NOON + timedelta(days=3650)
 
 SNAPSHOT = """
@@ -58,119 +70,11 @@ SNAPSHOT = """
     left join lateral (
       select json_agg(json_build_array(r.start_event, m.events, r.state) order by r.ordinal) as runs
       from run r cross join lateral (
-        select json_agg(y.event_id order by y.event_id) as events from delivery y where y.run_id = r.id) m
+        select json_agg(y.event_id order by y.event_id) as events from (
+          select y.event_id from delivery y where y.run_id = r.id
+          union all select m.event_id from run_member m where m.run_id = r.id) y) m
       where r.dag_id = d.id) r on true
 """
-
-leaf = strategies.sampled_from(ASSETS).map(lambda name: ["asset", name])
-condition = strategies.recursive(
-    leaf,
-    lambda part: strategies.tuples(
-        strategies.sampled_from(["and", "or"]), strategies.lists(part, min_size=2, max_size=3)
-    ).map(list),
-    max_leaves=4,
-)
-
-
-@strategies.composite
-def schedules(draw: strategies.DrawFn) -> AssetSchedule:
-    """Any schedule that an author may write; a filter wants values of 2 or more."""
-    tree = draw(condition)
-    joins = "and" in json.dumps(tree)
-    policy = draw(strategies.sampled_from(["all", "window", "latest"] + ([] if joins else ["each", "each"])))
-    how: dict[str, Any] = {}
-    if policy == "window":
-        how = draw(strategies.sampled_from([{"quiet": 10.0}, {"max_wait": 25.0}, {"quiet": 10.0, "max_wait": 25.0}]))
-        if not joins:
-            how |= draw(strategies.sampled_from([{}, {"max_size": 2}, {"max_size": 3}]))
-    wanted = draw(strategies.sets(strategies.sampled_from(ASSETS), max_size=1))
-    filters = {name: [">=", "value", 2] for name in wanted if name in json.dumps(tree)}
-    return AssetSchedule(tree, policy, filters=filters, **how)
-
-
-consumers = strategies.tuples(
-    schedules(), strategies.integers(1, 3), strategies.sampled_from(["hold", "hold", "discard"])
-)
-"""A schedule, `max_active_runs`, `while_paused`."""
-
-
-sightings = strategies.tuples(
-    strategies.sampled_from(ASSETS), strategies.sampled_from([None, None, "k1", "k2", "k3"]), strategies.integers(0, 4)
-)
-"""An asset, a key, the value in the payload."""
-
-
-class Killed(Exception):
-    """The process ends here."""
-
-
-class Mortal(Connection):
-    """A connection of a process that ends before its n-th statement: cleanly, so that it rolls back, or cut off."""
-
-    def __init__(self, raw: Any, lives: int, cut: Any) -> None:
-        super().__init__(raw)
-        self._lives = lives
-        self._cut = cut
-        self._pid = raw.get_server_pid()
-
-    async def fetch(self, name: str, *args: Any) -> list[Any]:
-        await self._live()
-        return await super().fetch(name, *args)
-
-    async def execute(self, name: str, *args: Any) -> str:
-        await self._live()
-        return await super().execute(name, *args)
-
-    async def _live(self) -> None:
-        self._lives -= 1
-        if self._lives < 0:
-            if self._cut is not None:
-                await self._cut(self._pid)
-            raise Killed
-
-
-@dataclass
-class Open:
-    """A transaction that stands open. `held`: the consumers a scheduler has locked, or the assets of a source."""
-
-    transaction: Any
-    tx: Connection
-    held: set[str]
-    pid: int
-    claimed: list[Claimed] = field(default_factory=list)
-    read: dict[str, list[int]] = field(default_factory=dict)
-    answers: list[events.Recorded] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
-    now: datetime = NOON
-
-
-@dataclass(frozen=True)
-class Action:
-    """A step of a program: how often it is chosen, when it can be, what it is given."""
-
-    name: str
-    weight: int
-    when: Callable[[Store], Any]
-    given: dict[str, strategies.SearchStrategy[Any]]
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-ACTIONS: list[Action] = []
-"""Chosen by weight, not as Hypothesis chooses rules: it leaves some out of each program, and little would be done."""
-
-
-def action(
-    weight: int, when: Callable[[Store], Any] = lambda _: True, **given: strategies.SearchStrategy[Any]
-) -> Callable[[Value], Value]:
-    """Make a method an action; `data` is what it may draw more from."""
-
-    def note(method: Value) -> Value:
-        ACTIONS.append(Action(method.__name__, weight, when, given))  # type: ignore[attr-defined]
-        return method
-
-    return note
 
 
 class Store(RuleBasedStateMachine):
@@ -187,6 +91,8 @@ class Store(RuleBasedStateMachine):
         self.telling: Open | None = None
         self.sent: list[list[Change]] = []
         self.ids: dict[int, str] = {}
+        self.names = {name: (name, "") for name in CONSUMERS}
+        """By the name of its file, a consumer's own and the one it had before."""
         self._open = self._opened()
         self.run(self._open.__anext__())
 
@@ -198,7 +104,7 @@ class Store(RuleBasedStateMachine):
             self.admin = await asyncpg.connect(url)
             self.schedulers = [Scheduler(self.database) for _ in range(SCHEDULERS)]
             self.versions = [Versions() for _ in range(SCHEDULERS)]
-            await declare(self.database, *ASSETS)
+            await declare(self.database, *DECLARED)
             try:
                 yield
             finally:
@@ -211,157 +117,246 @@ class Store(RuleBasedStateMachine):
     def locked(self) -> set[str]:
         return set().union(*(o.held for o in self.judging.values()))
 
-    @initialize(given=strategies.lists(consumers, min_size=2, max_size=3))
-    def begin(self, given: list[tuple[AssetSchedule, int, str]]) -> None:
-        for name, declared in zip(CONSUMERS, given, strict=False):
-            self.declare_consumer(name, *declared)
+    @initialize(seed=SEEDS)
+    def begin(self, seed: int) -> None:
+        chance = Chance(seed)
+        for file in CONSUMERS:
+            self.declare_consumer(file, *consumer(chance))
 
-    @rule(data=strategies.data())
-    def step(self, data: strategies.DataObject) -> None:
-        possible = [a for a in ACTIONS for _ in range(a.weight if a.when(self) else 0)]
-        chosen = data.draw(strategies.sampled_from(possible), label="step")
-        given = {name: data.draw(strategy, label=name) for name, strategy in chosen.given.items()}
-        method = getattr(self, chosen.name)
-        method(**given | ({"data": data} if "data" in signature(method).parameters else {}))
+    @rule(seed=SEEDS)
+    def step(self, seed: int) -> None:
+        chance = Chance(seed)
+        possible = [a for a in ACTIONS if a.when(self)]
+        [chosen] = chance.choices(possible, [a.weight for a in possible])
+        note(chosen.name)
+        getattr(self, chosen.name)(chance)
+
+    def some(self, chance: Chance, when: Callable[[Consumer], Any]) -> str:
+        """The name of a consumer that is so."""
+        return chance.choice([n for n, c in self.free() if when(c)])
+
+    def any(self, when: Callable[[Consumer], Any]) -> bool:
+        """Whether a consumer is so that nobody has locked."""
+        return any(when(c) for _, c in self.free())
+
+    def discardable(self, consumer: Consumer) -> list[int]:
+        """What is open for it, but for what a source may be about to mend."""
+        touched = {a.event_id for a in self.telling.answers} if self.telling else set()
+        return [e for e in consumer.those(*OPEN) if e not in touched]
+
+    def free(self) -> list[tuple[str, Consumer]]:
+        locked = self.locked
+        return [(n, c) for n, c in self.reference.consumers.items() if n not in locked]
 
     # Authors and operators -------------------------------------------------------------------------------------------
 
-    @action(
-        1,
-        lambda self: not self.judging and self.telling is None,
-        name=strategies.sampled_from(CONSUMERS),
-        declared=consumers,
-        how=strategies.sampled_from(["edit", "remove"]),
-    )
-    def author(self, name: str, declared: tuple[AssetSchedule, int, str], how: str) -> None:
-        """Edit a consumer; or take it out of its file, or put it back as it was."""
-        known = self.reference.consumers.get(name)
-        if how == "edit" or known is None:
-            self.declare_consumer(name, *declared)
-        elif known.active:
-            self.run(declare(self.database, path=f"{name}.py"))
-            known.active = False
+    @action(3, lambda self: self.telling is None and self.any(lambda _: True))
+    def author(self, chance: Chance) -> None:
+        """Edit or rename a consumer; or take it out of its file. One that was is put back, in a moment or later."""
+        name = self.some(chance, lambda _: True)
+        [file] = [f for f, (current, _) in self.names.items() if current == name]
+        how, known = chance.choice(["edit", "edit", "remove", "rename"]), self.reference.consumers[name]
+        if not known.active:
+            self.put_back(file, known, at_once=chance.random() < 0.5)
+        elif how == "edit":
+            self.declare_consumer(file, *consumer(chance))
+        elif how == "rename":
+            self.names[file] = (file if name != file else f"{file} again", name)
+            self.declare_consumer(file, known.schedule, known.cap, known.while_paused, known.rate, renamed=True)
         else:
-            self.declare_consumer(name, known.schedule, known.cap, known.while_paused)
+            self.run(declare(self.database, path=f"{file}.py"))
+            known.active = False
 
-    def declare_consumer(self, name: str, schedule: AssetSchedule, cap: int, while_paused: str) -> None:
-        self.run(declare(self.database, *ASSETS, dag(name, schedule, max_active_runs=cap, while_paused=while_paused)))
-        self.reference.declare(name, schedule, cap, while_paused)
+    def put_back(self, file: str, known: Consumer, *, at_once: bool) -> None:
+        if not at_once:
+            self.run(let_lapse(self.database))
+            for consumer in self.reference.consumers.values():
+                consumer.missed.clear()
+        self.declare_consumer(file, known.schedule, known.cap, known.while_paused, known.rate)
+        self.run(self._catch_up())
+        self.reference.catch_up(known)
+
+    async def _catch_up(self) -> None:
+        while found := await history.find(self.database, 10):
+            for asset, subscriber in found:
+                await history.catch_up(self.database, asset, subscriber)
+
+    def declare_consumer(
+        self,
+        file: str,
+        schedule: AssetSchedule,
+        cap: int,
+        while_paused: str,
+        rate: int | None,
+        *,
+        renamed: bool = False,
+    ) -> None:
+        name, before = self.names[file]
+        limits = {"max_active_runs": cap, "while_paused": while_paused, "max_runs_per_minute": rate}
+        spec = dag(name, schedule, file=f"{file}.py", previous_id=before, **limits)
+        self.run(declare(self.database, *DECLARED, spec))
+        self.reference.declare(name, schedule, cap, while_paused, rate, before if renamed else "")
         self.ids = dict(self.run(self._sql("select id, dag_id from dag")))
 
-    @action(1, lambda self: not self.judging and any(not c.paused for c in self.reference.consumers.values()))
-    def pause(self, data: strategies.DataObject) -> None:
-        name = data.draw(strategies.sampled_from([n for n, c in self.reference.consumers.items() if not c.paused]))
+    @action(2, lambda self: self.any(lambda c: not c.paused))
+    def pause(self, chance: Chance) -> None:
+        name = self.some(chance, lambda c: not c.paused)
         self.run(dags.pause(self.database, name, by=SOURCE, now=self.now))
         self.reference.pause(name, self.now)
 
-    @action(
-        2,
-        lambda self: not self.judging and any(c.paused for c in self.reference.consumers.values()),
-        pending=strategies.sampled_from(["each", "each", "join", "discard"]),
-    )
-    def resume(self, data: strategies.DataObject, pending: dags.OnResume) -> None:
-        name = data.draw(strategies.sampled_from([n for n, c in self.reference.consumers.items() if c.paused]))
+    @action(4, lambda self: self.any(lambda c: c.paused))
+    def resume(self, chance: Chance) -> None:
+        name = self.some(chance, lambda c: c.paused)
+        pending: dags.OnResume = chance.choice(["each", "each", "join", "join", "discard"])
         self.run(dags.unpause(self.database, name, pending, by=SOURCE))
         self.reference.unpause(name, pending)
 
-    @action(2, seconds=strategies.sampled_from([0.5, 4, 9, 10, 26, -3]))
-    def clock_steps(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds)
+    @action(4, lambda self: self.any(lambda c: c.storm))
+    def end_storm(self, chance: Chance) -> None:
+        name = self.some(chance, lambda c: c.storm)
+        how: storms.How = chance.choice(["each", "each", "join", "join", "discard"])
+        self.run(storms.release(self.database, name, how, by=SOURCE, now=self.now))
+        self.reference.release(name, how)
+
+    @action(2, lambda self: self.any(lambda c: c.those("storm")))
+    def release_by_hand(self, chance: Chance) -> None:
+        """Some of what a storm holds, which goes on for the others."""
+        name = self.some(chance, lambda c: c.those("storm"))
+        held = self.reference.consumers[name].those("storm")
+        chosen = chance.sample(held, chance.randint(1, len(held)))
+        self.run(interventions.release(self.database, Scope(name, chosen), by=SOURCE))
+        self.reference.release(name, "each", chosen)
+
+    @action(2, lambda self: self.any(self.discardable))
+    def discard_by_hand(self, chance: Chance) -> None:
+        name = self.some(chance, self.discardable)
+        chosen = chance.choice(self.discardable(self.reference.consumers[name]))
+        self.run(interventions.discard(self.database, Scope(name, [chosen]), by=SOURCE))
+        self.reference.discard(name, [chosen])
+
+    @action(1, lambda self: self.any(lambda c: c.active and c.runs))
+    def run_again(self, chance: Chance) -> None:
+        name = self.some(chance, lambda c: c.active and c.runs)
+        run, original = chance.choice(self.run(self._numbered(name)))
+        [(run_id,)] = self.run(self._sql("select run_id from run where id = $1", run))
+        self.run(lanes.rerun(self.database, name, run_id, by=SOURCE))
+        self.reference.run_again(name, original)
+
+    @action(3)
+    def clock_steps(self, chance: Chance) -> None:
+        self.now += timedelta(seconds=chance.choice([0.5, 4, 9, 10, 26, 61, -3]))
 
     # Sources ---------------------------------------------------------------------------------------------------------
 
-    @action(
-        4,
-        told=strategies.lists(sightings, min_size=1, max_size=4),
-        stands=strategies.sampled_from([False, False, True]),
-    )
-    def emit(self, told: list[tuple[str, str | None, int]], stands: bool) -> None:
+    @action(6)
+    def emit(self, chance: Chance) -> None:
         """Tell of changes; or begin to, and leave the transaction open."""
+        told = sightings(chance, 4)
         taken = self.telling.held if self.telling else set()
         changes = [change(a, k, json.dumps({"value": v})) for a, k, v in told if a not in taken]
-        if not changes:
-            return
-        if stands and self.telling is None:
+        if changes and self.telling is None and chance.random() < 0.3:
             self.telling = self.run(self._begin({c.asset for c in changes}))
             self.telling.changes, self.telling.now = changes, self.now
             self.telling.answers = self.run(events.record(self.telling.tx, changes, SOURCE, now=self.now))  # type: ignore[arg-type]
-        else:
-            answers = self.run(events.record(self.database, changes, SOURCE, now=self.now))
-            self._stored(changes, answers, self.now)
+        elif changes:
+            self._stored(changes, self.run(events.record(self.database, changes, SOURCE, now=self.now)), self.now)
 
-    @action(
-        2,
-        lambda self: not self.judging and self.telling is None,
-        told=strategies.lists(sightings, min_size=2, max_size=5),
-        works=strategies.booleans(),
-    )
-    def emit_and_settle(self, told: list[tuple[str, str | None, int]], works: bool) -> None:
-        """Changes one after the other, each judged before the next; in the end perhaps all that runs ends."""
-        for one in told:
-            self.emit([one], stands=False)
+    def tell(self, told: list[Sighting]) -> None:
+        changes = [change(a, k, json.dumps({"value": v})) for a, k, v in told]
+        self._stored(changes, self.run(events.record(self.database, changes, SOURCE, now=self.now)), self.now)
+
+    @action(2, lambda self: not self.judging and self.telling is None)
+    def mend_late(self, chance: Chance) -> None:
+        """A bad payload is mended after a later change of its asset was judged."""
+        self.tell([(STRICT, None, -1)])
+        self.tell([(STRICT, None, 3), *sightings(chance, 2)])
+        self.settle()
+        self.mend(chance)
+        self.settle()
+
+    @action(5, lambda self: not self.judging and self.telling is None)
+    def go_on(self, chance: Chance) -> None:
+        """What is usual: changes come in, time goes by, schedulers judge, runs end, a bad payload is mended."""
+        for _ in range(chance.randint(2, 4)):
+            self.tell(sightings(chance, 2))
+            if chance.random() < 0.7:
+                self.now += timedelta(seconds=chance.choice([4, 6, 9, 10]))
             self.settle()
-        if works:
-            self.work_off()
+            if self.reference.quarantined and chance.random() < 0.5:
+                self.mend(chance)
+            if self._are("running") and chance.random() < 0.4:
+                self.work_off()
 
-    @action(
-        3, lambda self: self.telling is not None, fate=strategies.sampled_from(["commit", "commit", "roll back", "cut"])
-    )
-    def source_ends(self, fate: str) -> None:
+    @action(5, lambda self: self.telling is not None)
+    def source_ends(self, chance: Chance) -> None:
         """What was not answered is sent again under the same sightings by and by."""
         assert self.telling is not None
         telling, self.telling = self.telling, None
+        fate = chance.choice(["commit", "commit", "roll back", "cut"])
         self.run(self._end(telling, fate))
         if fate == "commit":
             self._stored(telling.changes, telling.answers, telling.now)
         else:
             self.sent.append(telling.changes)
 
+    @action(3, lambda self: self.reference.quarantined and self.telling is None)
+    def mend(self, chance: Chance) -> None:
+        """A person corrects the payload of a quarantined event; or lets it go on as it is."""
+        event = chance.choice(sorted(self.reference.quarantined))
+        value = chance.choice([None, 0, 2, 4])
+        extra = None if value is None else {"value": value}
+        self.run(quarantine.release(self.database, event, extra=extra, as_it_is=value is None, by=SOURCE))
+        self.reference.mend(event, self.reference.events[event].value if value is None else value)
+
     @action(1, lambda self: self.sent and self.telling is None)
-    def send_again(self, data: strategies.DataObject) -> None:
-        changes = data.draw(strategies.sampled_from(self.sent))
+    def send_again(self, chance: Chance) -> None:
+        changes = chance.choice(self.sent)
         self._stored(changes, self.run(events.record(self.database, changes, SOURCE, now=self.now)), self.now)
 
     def _stored(self, changes: list[Change], answers: list[events.Recorded], at: datetime) -> None:
+        mended = set()
         for told, answer in zip(changes, answers, strict=True):
             known = self.reference.events.get(answer.event_id)
+            value = json.loads(told.extra)["value"]
+            bad = told.asset == STRICT and value < 0
             assert (answer.status == "stored") == (known is None), (told, answer)
             if told.key is not None:
                 assert self.reference.keys.get((told.asset, told.key)) in (None, answer.event_id)
                 assert known is None or (told.asset, told.key) in self.reference.keys
             if known is None:
-                value = json.loads(told.extra)["value"]
-                self.reference.store(Event(answer.event_id, told.asset, at, value), told.key)
+                self.reference.store(Event(answer.event_id, told.asset, at, value), told.key, bad=bad)
+            elif answer.event_id in self.reference.quarantined and not bad:
+                assert answer.status == "released", (told, answer)
+                self.reference.mend(answer.event_id, value)
+                mended.add(answer.event_id)
+            else:
+                assert (answer.status == "released") == (answer.event_id in mended and not bad), (told, answer)
         if changes not in self.sent:
             self.sent.append(changes)
 
     # Schedulers ------------------------------------------------------------------------------------------------------
 
-    @action(
-        2,
-        lambda self: (
-            len(self.judging) < SCHEDULERS and any(c.those(*PENDING) for c in self.reference.consumers.values())
-        ),
-    )
-    def scheduler_locks(self) -> None:
+    @action(1, lambda self: not self.judging and self.any(lambda c: c.those("waiting")))
+    def scheduler_looks(self, chance: Chance) -> None:
+        """Perhaps a window has ended, or there is room."""
+        self.scheduler_locks(chance)
+
+    @action(5, lambda self: len(self.judging) < SCHEDULERS and self.any(lambda c: c.those("new")))
+    def scheduler_locks(self, _: Chance) -> None:
         """One reads what there is to judge, locks it, and stands."""
         free = min(set(range(SCHEDULERS)) - self.judging.keys())
-        opened = self.run(self._begin(set()))
-        self.run(self._claim(opened))
+        found, opened = self.run(self._find()), self.run(self._begin(set()))
+        self.run(self._claim(opened, found))
         if opened.claimed:
             self.judging[free] = opened
         else:
             self.run(self._end(opened, "roll back"))
 
-    @action(
-        4,
-        lambda self: self.judging,
-        lives=strategies.integers(0, 12),
-        fate=strategies.sampled_from(["commit", "commit", "roll back", "cut"]),
-    )
-    def scheduler_ends(self, data: strategies.DataObject, lives: int, fate: str) -> None:
+    @action(8, lambda self: self.judging)
+    def scheduler_ends(self, chance: Chance) -> None:
         """It goes on to judge and to start, and commits; or it ends before one of its statements, or before COMMIT."""
-        number = data.draw(strategies.sampled_from(sorted(self.judging)))
+        number, lives = chance.choice(sorted(self.judging)), chance.randint(0, 12)
+        fate = chance.choice(["commit", "commit", "commit", "roll back", "cut"])
         opened = self.judging.pop(number)
         if fate != "commit":
             opened.tx = Mortal(opened.tx._raw, lives, self._cut if fate == "cut" else None)
@@ -373,23 +368,28 @@ class Store(RuleBasedStateMachine):
         if fate == "commit":
             self._judged(opened)
 
-    @action(1)
-    def start(self) -> None:
+    @action(1, lambda self: self._are("queued"))
+    def start(self, _: Chance) -> None:
         """A scheduler starts what may start; consumers that others have locked it leaves."""
         self.run(self.schedulers[0].start.run_once())
         self._started(set(self.reference.consumers))
 
-    async def _claim(self, opened: Open) -> None:
+    async def _find(self) -> list[int]:
         found = await deliveries.find_consumers(self.database, 64, 0, self.now)
         new = {name for name, c in self.reference.consumers.items() if c.those("new")}
         assert new <= {self.ids[i] for i in found}, "a consumer with new events is not found"
+        return found
+
+    async def _claim(self, opened: Open, found: list[int]) -> None:
         locked = self.locked
-        opened.claimed = await deliveries.claim(opened.tx, found)
+        opened.claimed = await deliveries.claim(opened.tx, found, now=self.now)
         opened.held = {self.ids[c.dag] for c in opened.claimed}
         assert opened.held == {self.ids[i] for i in found} - locked
         for c in opened.claimed:
-            opened.read[self.ids[c.dag]] = [p.event_id for p in c.pending]
-            assert opened.read[self.ids[c.dag]] == self.reference.consumers[self.ids[c.dag]].unread()
+            name = self.ids[c.dag]
+            known = self.reference.consumers[name]
+            opened.read[name], opened.caught[name] = [p.event_id for p in c.pending], known.caught()
+            assert opened.read[name] == known.unread() and c.allowance == known.allowance(self.now)
 
     async def _judge(self, number: int, opened: Open) -> None:
         opened.now = self.now
@@ -398,9 +398,10 @@ class Store(RuleBasedStateMachine):
             await start_startable(opened.tx, self.versions[number], [c.dag for c in judged.consumptions])
 
     def _judged(self, opened: Open) -> None:
+        allowances = {self.ids[c.dag]: c.allowance for c in opened.claimed}
         for name, read in opened.read.items():
             before = len(self.reference.consumers[name].runs)
-            self.reference.judge(name, read, opened.now)
+            self.reference.judge(name, read, opened.now, allowances[name], opened.caught[name])
             if len(self.reference.consumers[name].runs) > before:
                 self.reference.start(name)
 
@@ -410,13 +411,19 @@ class Store(RuleBasedStateMachine):
 
     # Workers ---------------------------------------------------------------------------------------------------------
 
-    @action(2, limit=strategies.integers(1, 4), how=strategies.sampled_from(["success", "success", "failed", "lost"]))
-    def work(self, limit: int, how: str) -> None:
-        """A worker takes tasks and ends them, tells it twice; or vanishes, and tells of it too late."""
-        self.run(self._work(limit, how))
+    def _are(self, state: str) -> bool:
+        return any(c.count(state) for c in self.reference.consumers.values())
 
-    @action(1, lambda self: not self.judging and self.telling is None)
-    def work_off(self) -> None:
+    @action(4, lambda self: self._are("running"))
+    def work(self, chance: Chance) -> None:
+        """A worker takes tasks and ends them, tells it twice; or vanishes, and tells of it too late, perhaps again."""
+        how = chance.choice(["success", "failed", "lost", "lost until it fails"])
+        limit, again = (1000, MOST_LOSSES) if how == "lost until it fails" else (chance.randint(1, 4), 1)
+        for _ in range(again):
+            self.run(self._work(limit, how.split()[0]))
+
+    @action(2, lambda self: not self.judging and self.telling is None and self._are("running"))
+    def work_off(self, _: Chance | None = None) -> None:
         """Everything that runs ends, and what waited for that goes on."""
         self.run(self._work(1000, "success"))
         self.settle()
@@ -455,28 +462,26 @@ class Store(RuleBasedStateMachine):
     # Checks ----------------------------------------------------------------------------------------------------------
 
     @action(2, lambda self: not self.judging and self.telling is None)
-    def settle(self) -> None:
+    def settle(self, _: Chance | None = None) -> None:
         """Schedulers go on until they find nothing more; then nothing more is to be done."""
         self.run(self._settle())
 
     async def _settle(self) -> None:
-        for turn in range(50):
+        turn = 0
+        while found := await self._find():
             opened = await self._begin(set())
-            await self._claim(opened)
-            if not opened.claimed:
-                await self._end(opened, "roll back")
-                break
+            await self._claim(opened, found)
             await self._judge(turn % SCHEDULERS, opened)
             await self._end(opened, "commit")
             self._judged(opened)
-        else:
-            raise AssertionError("schedulers find something to do for ever")
+            turn += 1
+            assert turn < 50, f"schedulers find something to do for ever: {opened.claimed}"
         while await self.schedulers[2].start.run_once():
             pass
         self._started(set(self.reference.consumers))
         for name in self.reference.consumers:
             before = self._expected(name)
-            self.reference.judge(name, (), self.now)
+            self.reference.judge(name, (), self.now, self.reference.consumers[name].allowance(self.now))
             assert self._expected(name) == before, f"{name} should have been judged once more"
 
     @invariant()
