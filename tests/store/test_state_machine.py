@@ -200,14 +200,18 @@ class Store(RuleBasedStateMachine):
 
     @action(2, lambda self: self.any(lambda c: not c.paused))
     def pause(self, chance: Chance) -> None:
-        name = self.some(chance, lambda c: not c.paused)
+        self.do_pause(self.some(chance, lambda c: not c.paused))
+
+    def do_pause(self, name: str) -> None:
         self.run(dags.pause(self.database, name, by=SOURCE, now=self.now))
         self.reference.pause(name, self.now)
 
     @action(4, lambda self: self.any(lambda c: c.paused))
     def resume(self, chance: Chance) -> None:
-        name = self.some(chance, lambda c: c.paused)
         pending: dags.OnResume = chance.choice(["each", "each", "join", "join", "discard"])
+        self.do_resume(self.some(chance, lambda c: c.paused), pending)
+
+    def do_resume(self, name: str, pending: dags.OnResume) -> None:
         self.run(dags.unpause(self.database, name, pending, by=SOURCE))
         self.reference.unpause(name, pending)
 
@@ -264,6 +268,21 @@ class Store(RuleBasedStateMachine):
     def tell(self, told: list[Sighting]) -> None:
         changes = [change(a, k, json.dumps({"value": v})) for a, k, v in told]
         self._stored(changes, self.run(events.record(self.database, changes, SOURCE, now=self.now)), self.now)
+
+    @action(2, lambda self: not self.judging and self.telling is None and self.any(lambda c: not c.paused))
+    def join(self, chance: Chance) -> None:
+        """One run is asked for of what a pause held; more comes before it is made, or even another pause."""
+        name = self.some(chance, lambda c: not c.paused)
+        self.do_pause(name)
+        self.tell(sightings(chance, 4))
+        self.settle()
+        self.do_resume(name, "join")
+        self.tell(sightings(chance, 4))
+        if chance.random() < 0.4:
+            self.do_pause(name)
+            self.settle()
+            self.do_resume(name, "each")
+        self.settle()
 
     @action(2, lambda self: not self.judging and self.telling is None)
     def mend_late(self, chance: Chance) -> None:
