@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
+import asyncpg
 import httpx
 import pytest
 
@@ -14,6 +19,7 @@ from onceflow.config import Settings
 from onceflow.queries.verify import verify
 from onceflow.store.database import Database
 from people import World, listed, onceflow
+from support import eventually
 
 ORDERS = ["asset", "orders"]
 DAGS = "/api/v2/dags"
@@ -79,6 +85,28 @@ async def test_refused_by_command(
 ) -> None:
     done = onceflow(database_url, *arguments)
     assert done.returncode == code and said in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+async def test_a_command_that_is_stopped_lets_go_of_what_it_locked(world: World, database_url: str) -> None:
+    """By Ctrl-Z, inside its transaction: whoever needs the asset waits for half a lease, not until it goes on."""
+    await world.sql.execute("""update asset set rules = '{"schema": {"required": ["n"]}}'""")
+    event = await world.emit("orders", "c", {})
+    free = "select 1 from asset where name = 'orders' for no key update skip locked"
+    waiting = "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    gate = await asyncpg.connect(database_url)
+    await gate.execute("begin; select 1 from quarantine for update")
+    command = [sys.executable, "-m", "onceflow.cli.main", "events", "fix", str(event), "--as-is"]
+    environment = os.environ | {"ONCEFLOW_DATABASE_URL": database_url, "ONCEFLOW_LEASE_SECONDS": "1"}
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        await eventually(lambda: world.sql.fetchval(waiting), why="it is inside its transaction")
+        process.send_signal(signal.SIGSTOP)
+        assert await world.sql.fetchval(free) is None
+        await gate.close()
+        await eventually(lambda: world.sql.fetchval(free), timeout=10, why="the asset is free")
+    finally:
+        process.kill()
+        process.wait()
 
 
 async def test_by_the_api(world: World, api: httpx.AsyncClient) -> None:

@@ -54,7 +54,7 @@ def list_command(active: bool | None, limit: int | None, output: str) -> None:
     """List assets, who consumes them and who watches them."""
 
     async def work() -> None:
-        async with connected() as database:
+        async with connected(patient=True) as database:
             found = stream_assets(database, settings().retention_seconds, active=active, limit=limit)
             await show(found, COLUMNS, output, "no assets")
 

@@ -239,7 +239,7 @@ def errors_command(limit: int | None, output: str) -> None:
     """List DAG files that cannot be read, with the place and what to do. Exit code 0 in any case."""
 
     async def work() -> None:
-        async with connected() as database:
+        async with connected(patient=True) as database:
             await show(stream_errors(database, limit), ERROR_COLUMNS, output, "every DAG file could be read")
 
     run(work())

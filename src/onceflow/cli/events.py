@@ -94,7 +94,7 @@ def list_command(
     )
 
     async def work() -> None:
-        async with connected() as database:
+        async with connected(patient=True) as database:
             await show_newest(
                 lambda newest, count: stream_events(database, chosen, newest=newest, limit=count),
                 COLUMNS,

@@ -93,7 +93,7 @@ def watchers(
                 yield row
 
     async def work() -> None:
-        async with connected() as database:
+        async with connected(patient=True) as database:
             await show(found(database), WATCHER_COLUMNS, output, "no watchers")
 
     run(work())
@@ -131,7 +131,7 @@ def processes(kind: str | None, limit: int | None, output: str) -> None:
     """List processes: running, silent (the lease ran out), stopped or dead; ready: it does its work, too."""
 
     async def work() -> None:
-        async with connected() as database:
+        async with connected(patient=True) as database:
             await show(stream_processes(database, kind, limit), PROCESS_COLUMNS, output, "no processes")
 
     run(work())

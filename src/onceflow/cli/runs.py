@@ -77,7 +77,7 @@ def list_command(
     chosen = RunFilter(dag_id=dag_id, state=state, run_type=run_type, since=since, until=until)
 
     async def work() -> None:
-        async with connected() as database:
+        async with connected(patient=True) as database:
             await show_newest(
                 lambda newest, count: stream_runs(database, chosen, newest=newest, limit=count),
                 COLUMNS,

@@ -53,8 +53,12 @@ def database_url(chosen: Settings) -> str:
 
 
 @asynccontextmanager
-async def connected() -> AsyncGenerator[Database, None]:
-    """A connection for a person's command. Raises UnreachableError, or UnsupportedError for another schema."""
+async def connected(*, patient: bool = False) -> AsyncGenerator[Database, None]:
+    """A connection for a person's command. Raises UnreachableError, or UnsupportedError for another schema.
+
+    `patient`: it lists rows, and may stand still inside its transaction as long as whoever reads them does. Others lock
+    rows, and lose them like any process that stands still.
+    """
     chosen = settings()
     url = database_url(chosen)
     reason = await check(url)
@@ -62,7 +66,12 @@ async def connected() -> AsyncGenerator[Database, None]:
         problem, _, remedy = reason.partition(": ")
         raise UnsupportedError(problem, where=public_address(url), remedy=remedy)
     async with await Database.connect(
-        url, max_size=2, kind="cli", lease_seconds=PATIENCE, pooler=chosen.database_pooler, hot=False
+        url,
+        max_size=2,
+        kind="cli",
+        lease_seconds=PATIENCE if patient else chosen.lease_seconds,
+        pooler=chosen.database_pooler,
+        hot=False,
     ) as database:
         yield database
 

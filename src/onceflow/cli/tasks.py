@@ -34,7 +34,7 @@ def list_command(dag_id: str | None, run_id: str | None, state: str | None, limi
     count = limit or (TABLE_LIMIT if output == "table" else None)
 
     async def work() -> None:
-        async with connected() as database:
+        async with connected(patient=True) as database:
             await show(stream_tasks(database, dag_id, run_id, state, count), columns, output, "no tasks")
 
     run(work())
