@@ -14,7 +14,7 @@ import pytest
 
 from onceflow.runtime.postgres_place import Place
 from support import alive, eventually
-from system import System, gone
+from system import System, children, gone
 from watched import MODULE, TRIGGER, append, pipeline
 
 LONG_LEASE = 60.0
@@ -165,7 +165,7 @@ async def test_a_child_that_stands_still_is_killed_by_its_parent(tmp_path: Path)
     async with System(tmp_path, lease_seconds=LONG_LEASE, hang_seconds=10) as system:
         await system.sound("pipeline.py", PIPELINE)
         [scheduler] = await system.processes("scheduler")
-        [api] = await system.processes("api-server")
+        [api] = await eventually(lambda: system.processes("api-server"), every=0.1, why="the API server serves")
         for frozen in (scheduler, api):
             system.freeze(frozen["pid"])
         await gone([scheduler["pid"], api["pid"]])
@@ -177,6 +177,30 @@ async def test_a_child_that_stands_still_is_killed_by_its_parent(tmp_path: Path)
 
         await eventually(all_there, why="both are replaced")
         assert "scheduler has stood still for 10 s: killing it" in system.log_tail()
+        await system.verify()
+
+
+async def test_owners_end_while_the_database_stands_still(tmp_path: Path) -> None:
+    """argo-events #1747: others may do by now what they did, and nobody can tell them; health says what is wrong."""
+    async with System(tmp_path, triggerers=1) as system:
+        await system.sound("pipeline.py", PIPELINE)
+        run_id = await begin_a_task(system, tmp_path)
+        owners = [p["pid"] for kind in ("worker", "triggerer") for p in await system.processes(kind)]
+        address = await eventually(lambda: ready_line(system), every=0.1, why="the API server serves")
+        postmaster = Place(system.home).postmaster()
+        assert postmaster is not None
+        database = [postmaster.pid, *children(postmaster.pid)]
+        for pid in database:
+            system.freeze(pid)
+        async with httpx.AsyncClient(base_url=address, timeout=30) as client:
+            assert (await client.get("/ready")).status_code == 503
+            health = (await client.get("/api/v2/monitor/health")).json()
+            assert health == {"metadatabase": {"status": "unhealthy"}}
+        await gone(owners)
+        system.thaw(*database)
+        (tmp_path / "go").touch()
+        assert (await system.ended("waiting", run_id))["state"] == "success"
+        await system.ready()
         await system.verify()
 
 

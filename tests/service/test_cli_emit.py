@@ -25,7 +25,7 @@ async def test_one_change(world: World, database_url: str) -> None:
     command = ("assets", "emit", "orders", "--key", "a", "--extra", '{"rows": 3}')
     assert "stored: event 1" in onceflow(database_url, *command).stdout
     again = json.loads(onceflow(database_url, *command, "-o", "json").stdout)
-    assert again == {"asset": "orders", "key": "a", "event_id": 1, "status": "duplicate"}
+    assert again == {"asset": "orders", "key": "a", "event_id": 1, "status": "duplicate", "flaw": None}
     assert "known already: event 1" in onceflow(database_url, *command).stdout
     [event] = listed(database_url, "events", "list")
     assert event["extra"] == {"rows": 3} and event["witnesses"] == 3
@@ -70,10 +70,24 @@ async def test_lines(world: World, database_url: str) -> None:
     assert [a["line"] for a in answers] == list(range(1, 1203))
     assert [a["status"] for a in answers] == ["stored"] * 1000 + ["duplicate"] * 200 + ["stored"] * 2
     assert "1002 stored, 200 known already" in done.stderr
+    assert {a["flaw"] for a in answers} == {None}
     events = listed(database_url, "events", "list")
     assert len(events) == 1002 and sum(e["witnesses"] for e in events) == 1202
     assert all(len(e["deliveries"]) == 1 for e in events)
     assert listed(database_url, "verify")["ok"]
+
+
+async def test_lines_that_break_the_contract_or_mend_it(world: World, database_url: str) -> None:
+    """What is stored and held, and what lets it go on, is told of each line and in sum."""
+    await world.sql.execute("""update asset set rules = '{"schema": {"required": ["n"]}}' where name = 'orders'""")
+    text = '{"key": "a"}\n{"key": "b", "extra": {"n": 1}}\n{"key": "a", "extra": {"n": 1}}\n'
+    done = onceflow(database_url, "assets", "emit", "orders", "--from", "-", "-o", "json", given=text)
+    assert [(a["status"], bool(a["flaw"])) for a in json.loads(done.stdout)] == [
+        ("stored", True),
+        ("stored", False),
+        ("released", False),
+    ]
+    assert "2 stored, 0 known already, 1 let one go on that was in quarantine, 1 quarantined" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -185,6 +185,8 @@ async def test_dags(world: World, database_url: str) -> None:
     await world.sql.execute("update dag_file set warnings = $1", json.dumps(["report.py:3: `pool` has no effect yet"]))
     told = onceflow(database_url, "dags", "show", "report").stdout
     assert "Daily numbers" in told and "warning: report.py:3: `pool` has no effect yet" in told
+    warned = {"bundle": "default", "path": "report.py", "warning": "report.py:3: `pool` has no effect yet"}
+    assert warned in listed(database_url, "dags", "warnings")
     missing = onceflow(database_url, "dags", "show", "reprot")
     assert missing.returncode == 1
     assert "there is no DAG 'reprot'" in missing.stderr and "report" in missing.stderr

@@ -96,14 +96,14 @@ async def test_a_command_that_is_stopped_lets_go_of_what_it_locked(world: World,
     gate = await asyncpg.connect(database_url)
     await gate.execute("begin; select 1 from quarantine for update")
     command = [sys.executable, "-m", "onceflow.cli.main", "events", "fix", str(event), "--as-is"]
-    environment = os.environ | {"ONCEFLOW_DATABASE_URL": database_url, "ONCEFLOW_LEASE_SECONDS": "1"}
+    environment = os.environ | {"ONCEFLOW_DATABASE_URL": database_url, "ONCEFLOW_LEASE_SECONDS": "4"}
     process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
     try:
         await eventually(lambda: world.sql.fetchval(waiting), why="it is inside its transaction")
         process.send_signal(signal.SIGSTOP)
         assert await world.sql.fetchval(free) is None
         await gate.close()
-        await eventually(lambda: world.sql.fetchval(free), timeout=10, why="the asset is free")
+        await eventually(lambda: world.sql.fetchval(free), why="the asset is free")
     finally:
         process.kill()
         process.wait()

@@ -10,6 +10,7 @@ import pytest
 from onceflow.model.errors import FencedError
 from onceflow.runtime.service import LOOKS, Service, run_service
 from onceflow.runtime.wakeups import Wakeups
+from onceflow.store.waiting import done_within
 from support import eventually
 
 
@@ -127,3 +128,23 @@ async def test_a_hundred_starts_and_stops_leave_no_task_behind():
             stop.set()
             wakeups.wake_all()
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_what_does_not_end_when_it_is_cancelled_is_not_waited_for() -> None:
+    """A driver whose server stands still waits for the server's answer to its wish to cancel."""
+    let_go = asyncio.Event()
+
+    async def stubborn() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await let_go.wait()
+
+    with pytest.raises(TimeoutError):
+        await done_within(stubborn(), 0.01)
+    [left] = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
+    assert not left.done()
+    let_go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await left
+    assert await done_within(asyncio.sleep(0, "done"), 10) == "done"

@@ -9,6 +9,7 @@ import pytest
 
 from onceflow.model.errors import NotFoundError
 from onceflow.queries.dags import list_dags
+from onceflow.queries.why import why_event
 from onceflow.queries.why_not import why_not
 from onceflow.store.runs import create_manual
 from people import PROCESS, World
@@ -134,6 +135,11 @@ async def test_a_window_that_is_open_and_a_filter(world: World) -> None:
     told = await because(world, "batch")
     assert "orders is met, but policy window waits" in told and "window: 3600 s of quiet; first event at 2" in told
     assert "it is judged again at 2" in told
+    await world.sql.execute("update dag set paused = true")
+    told = await because(world, "batch")
+    assert "it is judged again when it is unpaused" in told and "it is judged again at 2" not in told
+    [delivery] = (await why_event(world.database, 1))["deliveries"]
+    assert delivery["because"].startswith("its DAG is paused; waiting: orders is met")
 
 
 async def test_no_such_dag_and_no_schedule(world: World) -> None:

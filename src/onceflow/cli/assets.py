@@ -114,7 +114,15 @@ async def _emit_one(asset: str, key: str | None, extra: Any, output: str) -> Non
         [answer] = await emit(database, [one], who())
         await wake(database, "delivery")
     if output == "json":
-        print_json({"asset": asset, "key": answer.key, "event_id": answer.event_id, "status": answer.status})
+        print_json(
+            {
+                "asset": asset,
+                "key": answer.key,
+                "event_id": answer.event_id,
+                "status": answer.status,
+                "flaw": answer.flaw,
+            }
+        )
     elif answer.status == "duplicate":
         click.echo(f"known already: event {answer.event_id}, one more witness")
     elif answer.status == "released":
@@ -153,4 +161,8 @@ async def _emit_lines(asset: str | None, lines: BinaryIO, output: str) -> None:
 
 def _summary(counts: Counter[str]) -> str:
     released = f", {counts['released']} let one go on that was in quarantine" if counts["released"] else ""
-    return f"{counts['stored'] + counts['repeated']} stored, {counts['duplicate']} known already{released}"
+    flawed = (
+        f", {counts['quarantined']} quarantined (`onceflow events list --quarantined`)" if counts["quarantined"] else ""
+    )
+    stored = counts["stored"] + counts["repeated"] + counts["quarantined"]
+    return f"{stored} stored, {counts['duplicate']} known already{released}{flawed}"

@@ -12,7 +12,7 @@ import click
 from onceflow.cli.options import JsonValue, Moment, reason_option
 from onceflow.cli.output import Column, output_option, print_json, print_json_list, show, table, tell_paused, when
 from onceflow.cli.session import connected, run, wake, who
-from onceflow.queries.dags import DagFilter, list_dags, no_such_dag, show_dag, stream_errors
+from onceflow.queries.dags import DagFilter, list_dags, no_such_dag, show_dag, stream_errors, stream_warnings
 from onceflow.queries.rows import Row
 from onceflow.store.database import Database
 
@@ -241,5 +241,21 @@ def errors_command(limit: int | None, output: str) -> None:
     async def work() -> None:
         async with connected(patient=True) as database:
             await show(stream_errors(database, limit), ERROR_COLUMNS, output, "every DAG file could be read")
+
+    run(work())
+
+
+WARNING_COLUMNS = (Column("FILE", "path"), Column("WARNING", "warning"))
+
+
+@dags.command("warnings")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
+@output_option
+def warnings_command(limit: int | None, output: str) -> None:
+    """List what DAG files declare that is no error and may surprise, such as a watcher that may tell a change twice."""
+
+    async def work() -> None:
+        async with connected(patient=True) as database:
+            await show(stream_warnings(database, limit), WARNING_COLUMNS, output, "no DAG file has a warning")
 
     run(work())

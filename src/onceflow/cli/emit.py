@@ -87,10 +87,10 @@ class LineEmitter:
         except UnreachableError as error:
             error.remedy = f"lines {numbered[0][0]} to {numbered[-1][0]} may be stored or not; {error.remedy}"
             raise
-        self.counts.update(a.status for a in answers)
+        self.counts.update("quarantined" if a.status == "stored" and a.flaw else a.status for a in answers)
         await self._stored(
             [
-                {"line": n, "asset": c.asset, "key": a.key, "event_id": a.event_id, "status": a.status}
+                {"line": n, "asset": c.asset, "key": a.key, "event_id": a.event_id, "status": a.status, "flaw": a.flaw}
                 for (n, c), a in zip(numbered, answers, strict=True)
             ]
         )

@@ -108,8 +108,10 @@ def _settle(
         return
     for row in rows:
         click.echo(f"{row['deliveries']} deliveries to {row['dag_id']} {word}")
-    if not rows:
-        click.echo(f"nothing is open that could be {word}", err=True)
+    if not any(row["deliveries"] for row in rows):
+        click.echo(
+            f"nothing is open that could be {word}; `onceflow why event` tells what an event waits for", err=True
+        )
 
 
 _ids = click.argument("ids", type=int, nargs=-1, metavar="[EVENT_ID]...")
@@ -146,7 +148,8 @@ def release_command(
 ) -> None:
     """Give held deliveries back to be judged, of these events or to a DAG.
 
-    `onceflow events list --held` lists them. What is held because its DAG is paused comes back when it is unpaused.
+    `onceflow events list --held` lists them. What is held because its DAG is paused comes back when it is unpaused, and
+    what is in quarantine by `onceflow events fix`.
     """
     from onceflow.store.interventions import release
 

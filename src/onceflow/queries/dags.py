@@ -53,6 +53,11 @@ def stream_errors(database: Database, limit: int | None = None) -> Rows:
     return stream(database, "files/errors", limit)
 
 
+def stream_warnings(database: Database, limit: int | None = None) -> Rows:
+    """What is no error in a DAG file and may surprise its author, with its place; also of files that define no DAG."""
+    return stream(database, "files/warnings", limit)
+
+
 async def no_such_dag(database: Database, dag_id: str) -> NotFoundError:
     """The error for a dag_id that does not exist, with the closest that do; its file may be one that cannot be read."""
     known = [r["dag_id"] for r in await database.fetch("dags/similar", dag_id, 1000)]

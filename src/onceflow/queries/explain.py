@@ -259,9 +259,16 @@ def _pending_text(row: Row, schedulers: int) -> str:
     if not row["judged"]:
         return "not judged yet: " + _why_unjudged(row, schedulers)
     judgement = row["last_judgement"]
+    stands = (
+        "no DAG file defines its DAG any more; "
+        if not row["active"]
+        else "its DAG is paused; "
+        if row["paused"]
+        else ""
+    )
     if not judgement or "condition" not in judgement:
-        return "judged, and waiting for more events"
-    return f"waiting: {'; '.join(waiting_lines(judgement, row['last_judged_at']))}"
+        return f"{stands}judged, and waiting for more events"
+    return f"{stands}waiting: {'; '.join(waiting_lines(judgement, row['last_judged_at']))}"
 
 
 def _why_unjudged(row: Row, schedulers: int) -> str:

@@ -127,7 +127,9 @@ def _judged(dag: Row, assets: list[Row], waiting: list[Row]) -> list[str]:
     lines = explain.waiting_lines(judgement, dag["last_judged_at"])
     absent = set(explain.missing(judgement["condition"]))
     lines += [f"{a['asset']} {_last_event(a)}" for a in assets if a["asset"] in absent]
-    if dag["waits_for_a_run"]:
+    if dag["paused"] or not dag["active"]:
+        lines.append(f"it is judged again when it {'is unpaused' if dag['active'] else 'returns'}")
+    elif dag["waits_for_a_run"]:
         lines.append(
             f"it is judged again when a run has ended ({dag['running']} of {dag['max_active_runs']} are running)"
         )

@@ -33,13 +33,15 @@ from onceflow.runtime.wakeups import Wakeups
 from onceflow.store import processes
 from onceflow.store.database import Database, is_transient
 from onceflow.store.migrate import wait_until_ready
-from onceflow.store.waiting import happens_within
+from onceflow.store.waiting import done_within, happens_within
 
 MISCONFIGURED, LEASE_LOST, UNUSABLE = 2, 4, 5
 CONNECTIONS = 3
 TURN_SECONDS = 0.15
 PULSES = 6  # sent in the time after which the parent gives up
 READY_SECONDS = 0.05
+LAST_SECONDS = 1.0
+"""After so long a process that lost its lease ends, whatever it still waits for; its guests end with it."""
 OWNERS = frozenset({"triggerer", "worker"})
 """Roles that own something outside the database, so that they must end when their lease ran out by their own clock."""
 
@@ -135,8 +137,7 @@ async def _serve(role: Role, build: Build) -> int:
                 group.create_task(bell.run(role.stop), name="wake-ups")
             for duty in duties:
                 group.create_task(_run_duty(duty, role), name=duty.name)
-    except* FencedError as fenced:
-        log.error("lease lost: ending", error=str(fenced.exceptions[0]))
+    except* FencedError:
         code = LEASE_LOST
     if code == 0:
         await _say_goodbye(role)
@@ -149,6 +150,11 @@ async def _run_duty(duty: Service | Background, role: Role) -> None:
             await duty.run(role.stop)
         else:
             await run_service(duty, role.wakeups, role.stop)
+    except FencedError as fenced:
+        log.error("lease lost: ending", error=str(fenced))
+        asyncio.get_running_loop().call_later(LAST_SECONDS, os._exit, LEASE_LOST)
+        _stop(role)
+        raise
     except BaseException:
         _stop(role)  # the others are cancelled now; one that misses it ends all the same
         raise
@@ -202,8 +208,9 @@ class Heartbeat(Background):
     async def _renew(self, sent: float) -> None:
         role, ready = self._role, self._works()
         try:
-            async with asyncio.timeout(role.settings.lease_seconds):
-                rank = await processes.renew(role.database, role.id, role.settings.lease_seconds, ready=ready)
+            lease = role.settings.lease_seconds
+            left = role.valid_until - sent if role.kind in OWNERS else lease
+            rank = await done_within(processes.renew(role.database, role.id, lease, ready=ready), left)
         except Exception as error:
             if not is_transient(error):
                 raise

@@ -10,6 +10,10 @@ from onceflow.api.services import Shared
 from onceflow.model.errors import OnceflowError, UnreachableError
 from onceflow.queries.processes import health
 from onceflow.store.migrate import check
+from onceflow.store.waiting import done_within
+
+PATIENCE = 2.0
+"""Seconds within which the database has to answer."""
 
 router = APIRouter(tags=["Monitor"])
 
@@ -23,7 +27,10 @@ async def get_health() -> dict[str, str]:
 @router.get("/ready")
 async def get_ready(shared: Shared) -> dict[str, str]:
     """The database answers and has the right schema; 503 if not."""
-    reason = await check(shared.reads.url)
+    try:
+        reason = await done_within(check(shared.reads.url), PATIENCE)
+    except TimeoutError:
+        reason = "it does not answer"
     if reason:
         raise UnreachableError(reason, where="database", remedy="run `onceflow db migrate`")
     return {"status": "ready"}
@@ -33,8 +40,8 @@ async def get_ready(shared: Shared) -> dict[str, str]:
 async def get_monitor_health(shared: Shared) -> dict[str, dict[str, Any]]:
     """Per kind of process whether one lives, in Airflow's form; always 200."""
     try:
-        kinds = await health(shared.reads)
-    except OnceflowError:
+        kinds = await done_within(health(shared.reads), PATIENCE)
+    except (OnceflowError, TimeoutError):
         return {"metadatabase": {"status": "unhealthy"}}
     report: dict[str, dict[str, Any]] = {"metadatabase": {"status": "healthy"}}
     for kind, seen in kinds.items():
