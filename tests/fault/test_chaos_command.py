@@ -41,6 +41,7 @@ def test_a_scratch_installation_survives(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(done.stdout)
     assert report["ok"] and report["sightings"] == 500 and report["changes"] < 450 and report["runs"] > 200
+    assert report["left_alone"] == ["tape"]
     assert report["numbers"]["told"] > 50 and report["failover"]["watchers after a cut"]["count"] > 0
     assert report["failover"]["processes killed"]["count"] >= 3
     assert report["struck"]["restart"] == 1 and report["struck"]["cut"] == 2 and report["struck"]["kill"] >= 3

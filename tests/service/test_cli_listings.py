@@ -187,6 +187,16 @@ async def test_dags(world: World, database_url: str) -> None:
     assert "Daily numbers" in told and "warning: report.py:3: `pool` has no effect yet" in told
     warned = {"bundle": "default", "path": "report.py", "warning": "report.py:3: `pool` has no effect yet"}
     assert warned in listed(database_url, "dags", "warnings")
+    for asked in (
+        ("runs", "list", "reprot"),
+        ("events", "list", "--dag", "reprot"),
+        ("events", "list", "--source-dag", "reprot"),
+    ):
+        unknown = onceflow(database_url, *asked)
+        assert unknown.returncode == 1 and "there is no DAG 'reprot'" in unknown.stderr
+    for asked in (("events", "list", "--asset", "ordres"), ("watchers", "--asset", "ordres")):
+        unknown = onceflow(database_url, *asked)
+        assert unknown.returncode == 1 and "there is no asset 'ordres'" in unknown.stderr
     missing = onceflow(database_url, "dags", "show", "reprot")
     assert missing.returncode == 1
     assert "there is no DAG 'reprot'" in missing.stderr and "report" in missing.stderr

@@ -11,7 +11,8 @@ from typing import Any
 class Report:
     """`lost`: acknowledged changes without an event; `violations`: what `verify` found; `unsettled`: what still waits
     though nothing keeps it. `numbers`: what watchers told that count (`told`, `missing`, `doubled`). `longest_gap`:
-    seconds from an event to the run it started, of DAGs that run for each. `failover`: seconds by what was struck."""
+    seconds from an event to the run it started, of DAGs that run for each. `failover`: seconds by what was struck.
+    `left_alone`: assets of which no change was emitted, as only their watcher may tell one."""
 
     seed: int
     seconds: float
@@ -28,6 +29,7 @@ class Report:
     numbers: dict[str, int] = field(default_factory=dict)
     failover: dict[str, dict[str, float | int | None]] = field(default_factory=dict)
     violations: Sequence[dict[str, Any]] = field(default_factory=list)
+    left_alone: Sequence[str] = ()
 
     @property
     def ok(self) -> bool:
@@ -41,6 +43,11 @@ class Report:
             f"seed        {self.seed}, {self.seconds:.0f} s",
             f"faults      {faults}; {self.inside} of them inside a transaction",
             f"changes     {self.changes}, told {self.sightings} times",
+            *(
+                [f"left alone  {', '.join(self.left_alone)}: only a watcher tells their changes"]
+                if self.left_alone
+                else []
+            ),
             f"events      {self.events}",
             f"runs        {self.runs}",
             f"lost        {self.lost}",

@@ -23,11 +23,12 @@ DOUBLED = frozenset({"two_events_of_one_change", "two_runs_of_one_event", "two_r
 async def run(settings: Settings, *, seed: int, seconds: float, events: int, faults: Faults) -> Report:
     """Let an installation of these settings (numbers of roles, DAG folder, lease) suffer for so many seconds.
 
-    Changes are emitted on every asset that the DAG files name. Raises UnreachableError if it does not start.
+    Changes are emitted on every asset that the DAG files name, but where only a watcher may tell them. Raises
+    UnreachableError if it does not start.
     """
     async with installation(settings) as running:
-        rows = await running.direct.fetch("assets/names", None)
-        assets = [r["name"] for r in rows]
+        rows = await running.direct.fetch("chaos/assets")
+        assets = [r["name"] for r in rows if not r["closed"]]
         changes, striker = Changes(running, assets, seed), Striker(running, seed)
         began = boot_seconds()
         async with asyncio.TaskGroup() as group:
@@ -41,6 +42,7 @@ async def run(settings: Settings, *, seed: int, seconds: float, events: int, fau
         return Report(
             seed=seed,
             seconds=took,
+            left_alone=[r["name"] for r in rows if r["closed"]],
             sightings=changes.sightings,
             changes=len(set(changes.told)),
             events=found["events"],

@@ -12,7 +12,7 @@ import click
 from onceflow.cli.options import JsonValue, Moment, reason_option
 from onceflow.cli.output import Column, limit_option, output_option, print_json, printable, show_newest, table, when
 from onceflow.cli.replay import discard_command, release_command, replay_command
-from onceflow.cli.session import connected, run, wake, who
+from onceflow.cli.session import check_named, connected, run, wake, who
 from onceflow.model.states import Disposition
 from onceflow.queries.events import EventFilter, show_event, stream_events
 from onceflow.queries.explain import seconds_text, source_text
@@ -95,6 +95,7 @@ def list_command(
 
     async def work() -> None:
         async with connected(patient=True) as database:
+            await check_named(database, dags=[dag, source_dag], asset=asset)
             await show_newest(
                 lambda newest, count: stream_events(database, chosen, newest=newest, limit=count),
                 COLUMNS,

@@ -10,7 +10,7 @@ import click
 
 from onceflow.cli.options import reason_option
 from onceflow.cli.output import Column, output_option, print_json, show, when
-from onceflow.cli.session import connected, run, wake, who
+from onceflow.cli.session import check_named, connected, run, wake, who
 from onceflow.queries.processes import KINDS, stream_processes
 from onceflow.queries.rows import Row, Rows
 from onceflow.queries.watchers import stream_watchers
@@ -94,6 +94,7 @@ def watchers(
 
     async def work() -> None:
         async with connected(patient=True) as database:
+            await check_named(database, asset=asset)
             await show(found(database), WATCHER_COLUMNS, output, "no watchers")
 
     run(work())

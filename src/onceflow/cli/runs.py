@@ -9,7 +9,7 @@ import click
 
 from onceflow.cli.options import Moment, downstream_option, reason_option
 from onceflow.cli.output import Column, limit_option, output_option, print_json, show_newest, table, tell_paused, when
-from onceflow.cli.session import connected, run, wake, who
+from onceflow.cli.session import check_named, connected, run, wake, who
 from onceflow.queries.rows import collect
 from onceflow.queries.runs import RunFilter, not_rerun, show_run, stream_runs
 from onceflow.queries.tasks import list_attempts, stream_tasks
@@ -78,6 +78,7 @@ def list_command(
 
     async def work() -> None:
         async with connected(patient=True) as database:
+            await check_named(database, dags=[dag_id])
             await show_newest(
                 lambda newest, count: stream_runs(database, chosen, newest=newest, limit=count),
                 COLUMNS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import socket
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -50,6 +50,18 @@ def database_url(chosen: Settings) -> str:
             "or set ONCEFLOW_DATABASE_URL to a database in use",
         )
     return url
+
+
+async def check_named(database: Database, *, dags: Iterable[str | None] = (), asset: str | None = None) -> None:
+    """A list that is empty since nothing has that name is no answer. Raises NotFoundError with names that are close."""
+    from onceflow.queries.dags import check_dag
+    from onceflow.store import assets
+
+    for dag_id in dags:
+        if dag_id is not None:
+            await check_dag(database, dag_id)
+    if asset is not None and not await database.fetchval("assets/known", asset):
+        await assets.find(database, [asset])
 
 
 @asynccontextmanager

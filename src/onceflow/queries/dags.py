@@ -58,6 +58,12 @@ def stream_warnings(database: Database, limit: int | None = None) -> Rows:
     return stream(database, "files/warnings", limit)
 
 
+async def check_dag(database: Database, dag_id: str) -> None:
+    """Raises NotFoundError if no DAG of that id was ever registered."""
+    if await database.fetchrow("dags/show", dag_id) is None:
+        raise await no_such_dag(database, dag_id)
+
+
 async def no_such_dag(database: Database, dag_id: str) -> NotFoundError:
     """The error for a dag_id that does not exist, with the closest that do; its file may be one that cannot be read."""
     known = [r["dag_id"] for r in await database.fetch("dags/similar", dag_id, 1000)]

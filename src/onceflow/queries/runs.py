@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from onceflow.model.errors import ConflictError, NotFoundError, OnceflowError
-from onceflow.queries.dags import no_such_dag
+from onceflow.queries.dags import check_dag
 from onceflow.queries.rows import Page, Row, Rows, page, stream
 from onceflow.store.database import Database
 
@@ -46,8 +46,7 @@ async def show_run(database: Database, dag_id: str, run_id: str) -> Row:
     """One run as it is listed. Raises NotFoundError."""
     found = await list_runs(database, RunFilter(dag_id=dag_id, run_id=run_id))
     if not found.rows:
-        if await database.fetchrow("dags/show", dag_id) is None:
-            raise await no_such_dag(database, dag_id)
+        await check_dag(database, dag_id)
         raise NotFoundError(
             f"DAG {dag_id!r} has no run {run_id!r}", remedy=f"`onceflow runs list {dag_id}` lists its runs"
         )
