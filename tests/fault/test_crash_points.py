@@ -1,16 +1,14 @@
 """Every boundary of every transaction, in a table: killed there, frozen past the lease and resumed, cut off there.
 
 Afterwards each change has its one run, and `verify` finds nothing. The points are armed a few at a time in one running
-system, one of each role, while changes come in by every entrance.
+system, some of each role, while changes come in by every entrance.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import shutil
-import signal
 from collections.abc import Mapping
 from datetime import timedelta
 from itertools import zip_longest
@@ -18,23 +16,40 @@ from pathlib import Path
 
 import httpx
 import pytest
+from trial import Trial
 
-from onceflow.model.clock import boot_seconds
 from onceflow.model.times import from_rfc3339
 from support import SOURCE, eventually
-from system import LEASE_SECONDS, System
-from watched import MODULE, TRIGGER, append, pipeline
+from system import System
 
 POINTS: Mapping[str, str] = {
+    "api-server.begin.before": "the request is not known; the client sends again",
+    "api-server.begin.after_commit": "the request is noted, nothing is done; sent again it is done",
     "api-server.emit.before": "nothing is stored; the client sends again",
     "api-server.emit.after_commit": "stored, the client does not know; sent again it is the same change",
     "api-server.trigger.before": "nothing is stored; the client sends again",
     "api-server.trigger.after_commit": "the run is there, the client does not know; sent again it is the same run",
     "api-server.answer.before": "done, and the answer is not kept; sent again it is done no second time",
     "api-server.answer.after_commit": "the answer is kept; sent again it is given again",
-    "api-server.pause.after_commit": "paused or resumed, nobody was told; polls find it",
+    "api-server.forget.before": "refused, and the request is still noted; sent again it is refused again",
+    "api-server.forget.after_commit": "refused and forgotten; its key is free",
+    "api-server.intervene.before": "nothing is done of what a person wants; the client sends again",
+    "api-server.intervene.after_commit": "done and recorded, nobody was told; polls find it",
+    "dag-processor.add.before": "the file is not known; the next scan finds it",
+    "dag-processor.add.after_commit": "the file is known and not registered; the next scan registers it",
     "dag-processor.register.before": "the file is as it was; the next scan registers it",
     "dag-processor.register.after_commit": "registered, nobody was told; polls find it",
+    "dag-processor.fail.before": "the file is as it was; the next scan loads it again",
+    "dag-processor.fail.after_commit": "the failure is shown, and what the file declared goes on",
+    "dag-processor.remove.before": "the file is gone and its DAGs are not; the next scan removes them",
+    "dag-processor.remove.after_commit": "its DAGs are removed, nobody was told; polls find it",
+    "role.register.before": "nobody knows of the process; its parent starts another one",
+    "role.register.after_commit": "a process that does nothing; its parent buries it, or its lease runs out",
+    "role.renew.before": "the lease is as it was; others take over when it is out",
+    "role.renew.after_commit": "the lease is renewed, the process does not know; others take over when it is out",
+    "role.sign_off.before": "stopped, and nobody knows; its parent buries it, or its lease runs out",
+    "role.sign_off.stopped": "signed off, what it owned is not released; taken over, as its owner is not ready",
+    "role.sign_off.after_commit": "released, nobody was told; polls find it",
     "scheduler.consume.locked": "consumers are locked and read; others go on when the locks are gone",
     "scheduler.consume.judged": "runs are written, uncommitted; gone, and made by another scheduler",
     "scheduler.consume.before_commit": "runs are started, uncommitted; gone, and made by another scheduler",
@@ -48,66 +63,59 @@ POINTS: Mapping[str, str] = {
     "scheduler.timed.after_commit": "slots are there; another scheduler starts them",
     "scheduler.continuous.before_commit": "the next run is uncommitted; gone, and made by another scheduler",
     "scheduler.continuous.after_commit": "the next run is there, workers were not told; they look themselves",
+    "scheduler.history.before": "the history is not delivered; another scheduler delivers it",
     "scheduler.history.after_commit": "a part of the history is delivered; another scheduler goes on with the rest",
-    "scheduler.rescue.buried": "a dead process's watchers are free, its tasks' leases over; another goes on",
+    "scheduler.release.before": "the next of what a storm held is held still; another scheduler releases it",
+    "scheduler.release.after_commit": "one more is released, the time of the next is stored; another scheduler goes on",
+    "scheduler.canaries.before": "synthetic changes wait; another scheduler judges them",
+    "scheduler.canaries.after_commit": "judged, and nobody has to know",
+    "scheduler.expire.before": "the run is over its time; another scheduler ends it",
+    "scheduler.expire.after_commit": "ended, nobody was told; polls find it, and its worker renews nothing more",
+    "scheduler.bury.before": "a process is silent; another scheduler declares it dead",
+    "scheduler.bury.declared": "declared dead, what it owned is not released; taken over, as its owner is not ready",
+    "scheduler.bury.after_commit": "a dead process's watchers are free, nobody was told; polls find them",
+    "scheduler.rescue.before": "tasks of the dead wait; another scheduler queues them again",
     "scheduler.rescue.after_commit": "tasks are queued again, workers were not told; they look themselves",
+    "scheduler.prune.before": "what is old is there still; another scheduler prunes it",
+    "scheduler.prune.after_commit": "a step of it is gone as a whole; another scheduler goes on",
+    "scheduler.prune_processes.before": "rows of processes long dead are there still; pruned at the next start",
+    "scheduler.prune_processes.after_commit": "they are gone, and nobody has to know",
     "triggerer.claim.before": "nothing is owned; another triggerer claims",
     "triggerer.claim.after_commit": "owned, but nobody watches; taken over when the lease is out",
+    "triggerer.join.before": "it does not watch; others do",
+    "triggerer.join.after_commit": "it is said to watch, and does not; others do, and its row goes when it is buried",
     "triggerer.deliver.before": "told by the trigger, not stored; the next owner is told again",
     "triggerer.deliver.after_commit": "stored with the cursor, the trigger was not told; the next owner goes on",
+    "triggerer.observe.before": "it looked, and that is not stored; the next look is",
+    "triggerer.observe.after_commit": "stored; the next owner's looks are, too",
     "triggerer.compare.after_read": "it knows what it owns; the next owner waits for the lease",
     "triggerer.release.before": "stopped, but owned; taken over when the lease is out",
     "triggerer.release.after_commit": "released, nobody was told; another triggerer looks itself",
+    "triggerer.fail.before": "failed, but owned and without a strike; taken over when the lease is out",
+    "triggerer.fail.after_commit": "a strike is stored; whoever claims it next waits for its back-off",
+    "triggerer.pause.before": "came to its end, but owned; taken over when the lease is out",
+    "triggerer.pause.after_commit": "to be started again in a second; another triggerer does",
+    "triggerer.trip.before": "it tells too much, and that is not stored; the next owner counts anew",
+    "triggerer.trip.after_commit": "in a storm, nobody was told; nobody runs it until a person releases it",
+    "triggerer.canary.before": "a synthetic change is not stored; there will be another",
+    "triggerer.canary.after_commit": "stored, nobody was told; a scheduler's glance finds it",
+    "worker.claim.before": "nothing is taken; another worker takes it",
     "worker.claim.after_commit": "attempts are opened, no guest runs; lost, and tried again",
     "worker.claim.launched": "guests run; they die with the worker, and are tried again",
+    "worker.xcom.before": "the value is not stored; the attempt is lost, and tried again",
+    "worker.xcom.after_commit": "the value is stored; the attempt is lost, and the next one writes its own",
     "worker.finish.before": "ended, not stored; lost, and tried again",
     "worker.finish.after_commit": "stored, the worker does not know; what it sends again is answered again",
+    "worker.renew.before": "not renewed; rescued when the lease is out",
     "worker.renew.after_commit": "renewed; rescued when the lease is out",
 }
 """Each point, and what is known when a process ends there."""
 
 DEEDS = ("kill", "freeze", "cut")
 LEFT_OUT = (("freeze", 0), ("cut", 1))
-AT_ONCE = {"scheduler": 2}
-FROZEN_LEASES = 2.0
+AT_ONCE = {"scheduler": 4, "triggerer": 3, "api-server": 2, "dag-processor": 2, "worker": 2}
+"""How many points of a role are armed at once."""
 READY = re.compile(r"^ready (\S+)$", re.MULTILINE)
-
-DAGS = """
-    import time
-    from datetime import timedelta
-
-    from onceflow import DAG, Asset, task
-
-    with DAG("posted", schedule=Asset("posts"), max_active_runs=100):
-        @task(outlets=[Asset("made")])
-        def work(): ...
-        work()
-
-    with DAG("follows", schedule=Asset("made"), max_active_runs=100):
-        pass
-
-    with DAG("by_hand", max_active_runs=100):
-        @task
-        def work():
-            time.sleep(0.5)
-        work()
-
-    with DAG("ticks", schedule=timedelta(seconds=1), catchup=True, max_active_runs=100):
-        pass
-
-    with DAG("always", schedule="@continuous", max_active_runs=1):
-        @task
-        def work():
-            time.sleep(0.5)
-        work()
-"""
-
-LATE = """
-    from onceflow import DAG, Asset
-
-    with DAG("late_{number}", schedule=Asset("posts"), catchup=True, max_active_runs=100):
-        pass
-"""
 
 
 def trials() -> list[tuple[str, int]]:
@@ -120,7 +128,7 @@ def trials() -> list[tuple[str, int]]:
 
 
 def rounds() -> list[list[str]]:
-    """Points to arm at once: one of each role, of schedulers two."""
+    """Points to arm at once: some of each role."""
     columns = []
     for role in dict.fromkeys(p.partition(".")[0] for p in POINTS):
         of_role = [p for p in POINTS if p.startswith(role + ".")]
@@ -137,98 +145,6 @@ def test_every_point_is_in_the_table() -> None:
     assert sources.count("crash_point(") == len(named) + 1, "a point's name is written out where it is"
 
 
-class Trial:
-    """A system whose processes listen to crash points, and what it was told so far."""
-
-    def __init__(self, system: System, folder: Path, client: httpx.AsyncClient) -> None:
-        self.system = system
-        self.folder = folder
-        self.client = client
-        self.lines = folder / "lines"
-        self.told = 0
-
-    async def endure(self, points: list[str], deed: str) -> None:
-        """Arm the points, make changes, wait until each point was struck and each change has its run."""
-        number = self.told = self.told + 1
-        for point in points:
-            (self.folder / point).write_text(deed)
-        async with asyncio.TaskGroup() as group:
-            for point in points:
-                group.create_task(self.befall(point, deed))
-            group.create_task(self.change(number, lose="scheduler.rescue.after_commit" in points))
-        for dag_id in ("fed", "posted", "follows", "by_hand", f"late_{number}"):
-            await self.system.finished(dag_id, number)
-            assert await self.system.count_runs(dag_id) == {"success": number}
-
-    async def change(self, number: int, *, lose: bool) -> None:
-        """A change by every entrance: files and code, a watcher's source, a run by hand, an event."""
-        self.system.write("fed.py", pipeline("fed", self.lines) + f"\n    # edited: {number}\n")
-        self.system.write(MODULE, TRIGGER.replace("Each line", f"Edited: {number}. Each line"))
-        append(self.lines, str(number))
-        await self.post("/api/v2/dags/by_hand/dagRuns", {}, f"run {number}")
-        await self.post("/api/v2/assets/events", {"name": "posts", "key": str(number)}, f"event {number}")
-        self.system.write(f"late_{number}.py", LATE.format(number=number))
-        await self.resume("by_hand")
-        if lose:
-            await self.lose_a_task()
-
-    async def befall(self, point: str, deed: str) -> None:
-        """Wait until the point was struck; who was frozen goes on after its lease."""
-        pid = await eventually(lambda: self.struck(point), every=0.05, why=f"{point} is struck")
-        if deed == "freeze" and pid is not None:
-            thaw_at = boot_seconds() + FROZEN_LEASES * LEASE_SECONDS
-            await eventually(lambda: boot_seconds() > thaw_at, every=0.05, why="the lease is out")
-            os.kill(pid, signal.SIGCONT)
-
-    def struck(self, point: str) -> int | None:
-        """The process that got there, or None."""
-        found = [int(p.suffix[1:]) for p in self.folder.glob(f"{point}.struck.*")]
-        if found:
-            (self.folder / f"{point}.struck.{found[0]}").unlink()
-        return found[0] if found else None
-
-    async def post(self, path: str, body: dict[str, object], key: str) -> None:
-        """Make something, once."""
-        await self.ask("POST", path, body, {"Idempotency-Key": key})
-
-    async def resume(self, dag_id: str) -> None:
-        """Pause a DAG and let it run again."""
-        for paused in (True, False):
-            await self.ask("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": paused}, {})
-
-    async def ask(self, method: str, path: str, body: dict[str, object], headers: dict[str, str]) -> None:
-        """A request, sent again until it is answered."""
-
-        async def answered() -> bool:
-            try:
-                answer = await self.client.request(method, path, json=body, headers=headers)
-            except httpx.HTTPError as error:
-                raise AssertionError(repr(error)) from error
-            assert answer.status_code == 200, answer.text
-            return True
-
-        await eventually(answered, every=0.1, why=f"{path} answers")
-
-    async def lose_a_task(self) -> None:
-        """Kill the worker of an attempt under way."""
-
-        async def lost() -> bool:
-            rows = await self.system.sql(
-                "select p.pid, t.id from task t join process p on p.id = t.owner where t.state = 'running' limit 1"
-            )
-            for pid, task in rows:
-                try:
-                    os.kill(pid, signal.SIGSTOP)  # so that it does not finish the task meanwhile
-                    runs = await self.system.sql("select 1 from task where id = $1 and state = 'running'", task)
-                    os.kill(pid, signal.SIGKILL if runs else signal.SIGCONT)
-                except ProcessLookupError:
-                    return True  # another deed was quicker
-                return bool(runs)
-            return False
-
-        await eventually(lost, why="the worker of a running task is killed")
-
-
 @pytest.mark.parametrize(("deed", "half"), trials())
 async def test_a_process_that_ends_anywhere_neither_loses_nor_doubles(
     tmp_path: Path, database_url: str, deed: str, half: int
@@ -238,11 +154,10 @@ async def test_a_process_that_ends_anywhere_neither_loses_nor_doubles(
     points.mkdir()
     shutil.copy(Path(__file__).with_name("deeds.py"), points)
     system = System(
-        tmp_path, database_url, schedulers=3, triggerers=2, workers=2, crash_points=points / "deeds.py", scan_seconds=1
+        tmp_path, database_url, schedulers=4, triggerers=3, workers=2, crash_points=points / "deeds.py", scan_seconds=1
     )
     async with system:
-        system.write(MODULE, TRIGGER)
-        await system.sound("given.py", DAGS)
+        await Trial.prepare(system, points)
         said = await eventually(lambda: READY.search(system.output.read_text()), why="the API server serves")
         headers = {"Authorization": f"Bearer {(system.home / 'token').read_text().strip()}"}
         async with httpx.AsyncClient(base_url=said[1], headers=headers, timeout=2) as client:

@@ -197,6 +197,7 @@ async def test_the_watchers_of_an_owner_that_is_no_more_are_taken_over(database:
     await claim(database, BERT, 1)
     assert len(await claim(database, CARL, take_over=True)) == 1
     await processes.stop(database, BERT)
+    await processes.release(database, [BERT])
     [_] = await claim(database, BERT)
     await _query(database, "update process set state = 'dead', ended_at = now() where id = $1", BERT)
     assert len(await claim(database, CARL, take_over=True)) == 1

@@ -43,7 +43,9 @@ async def answered_once(
     check_key(key, HEADER)
     name = _hash(b"onceflow.request", request.method, request.url.path, key)
     body = _hash(b"onceflow.body", json.dumps(json.loads(await request.body()), sort_keys=True))
+    crash_point("api-server.begin.before")
     known = await requests.begin(database, name, body)
+    crash_point("api-server.begin.after_commit")
     if known.body != body:
         raise InputError(
             "another request came under this key",
@@ -56,7 +58,9 @@ async def answered_once(
     try:
         answer = await perform(_hash(b"onceflow.sent", name.hex, body.hex))
     except OnceflowError:
+        crash_point("api-server.forget.before")
         await requests.forget(database, name)
+        crash_point("api-server.forget.after_commit")
         raise
     crash_point("api-server.answer.before")
     text = bytes(answer.body).decode()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Header, Query, Request
 from fastapi.responses import JSONResponse
@@ -14,7 +14,10 @@ from fastapi.responses import JSONResponse
 from onceflow.config import Settings
 from onceflow.model.errors import InputError
 from onceflow.model.times import from_rfc3339
+from onceflow.runtime.crash_points import crash_point
 from onceflow.store.database import Database
+
+Done = TypeVar("Done")
 
 PAGE_LIMIT = 1000
 ACTOR = "X-Onceflow-Actor"
@@ -70,3 +73,11 @@ def _requester(request: Request, actor: Actor = None) -> dict[str, Any]:
 
 
 Requester = Annotated[dict[str, Any], Depends(_requester)]
+
+
+async def intervene(deed: Awaitable[Done]) -> Done:
+    """What a person does, in one transaction; what it answers. Every route by which people change something has it."""
+    crash_point("api-server.intervene.before")
+    done = await deed
+    crash_point("api-server.intervene.after_commit")
+    return done

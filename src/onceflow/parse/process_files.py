@@ -56,7 +56,7 @@ class ProcessFiles(Service):
         self._gone = {f.path for f in gone}
         self._in_conflict.clear()
         registered = await self._process_all(todo, known)
-        removed = [await self._alone(f.path, files.register_removal(self._role.database, f)) for f in gone]
+        removed = [await self._alone(f.path, self._register_removal(f)) for f in gone]
         if self._in_conflict and len(todo) + len(gone) > 1:  # perhaps with what another file no longer defines
             registered += await self._process_again(sorted(self._in_conflict))
         if any(registered) or any(removed):
@@ -124,7 +124,7 @@ class ProcessFiles(Service):
         content = self._folder.read(path) if stamp and not stamp.problem else b""
         if stamp is None or content is None:
             return False
-        file = known or await files.add(self._role.database, path)
+        file = known or await self._add(path)
         started = boot_seconds()
         if content.strip() or not await files.declares(self._role.database, file):
             spec = await self._load(path, stamp)
@@ -134,7 +134,7 @@ class ProcessFiles(Service):
         if isinstance(spec, FileSpec):
             return await self._register(file, spec, content, seconds)
         log.warning("DAG file is broken", file=path, where=spec.where, error=spec.message)
-        return await files.register_failure(self._role.database, file, spec, seconds)
+        return await self._register_failure(file, spec, seconds)
 
     async def _load(self, path: str, stamp: Stamp) -> FileSpec | ParseFailure:
         if stamp.problem:
@@ -169,10 +169,28 @@ class ProcessFiles(Service):
             if failure.code == files.CONFLICT:
                 self._in_conflict.add(file.path)
             log.warning("DAG file cannot be registered", file=file.path, error=str(error))
-            return await files.register_failure(self._role.database, file, failure, seconds)
+            return await self._register_failure(file, failure, seconds)
         crash_point("dag-processor.register.after_commit")
         if done:
             log.info("DAG file registered", file=file.path, dags=[d.dag_id for d in spec.dags], ms=round(seconds * 1e3))
+        return done
+
+    async def _add(self, path: str) -> KnownFile:
+        crash_point("dag-processor.add.before")
+        file = await files.add(self._role.database, path)
+        crash_point("dag-processor.add.after_commit")
+        return file
+
+    async def _register_failure(self, file: KnownFile, failure: ParseFailure, seconds: float) -> bool:
+        crash_point("dag-processor.fail.before")
+        done = await files.register_failure(self._role.database, file, failure, seconds)
+        crash_point("dag-processor.fail.after_commit")
+        return done
+
+    async def _register_removal(self, file: KnownFile) -> bool:
+        crash_point("dag-processor.remove.before")
+        done = await files.register_removal(self._role.database, file)
+        crash_point("dag-processor.remove.after_commit")
         return done
 
     async def _end_idle_guest(self) -> None:

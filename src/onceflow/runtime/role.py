@@ -26,7 +26,7 @@ from onceflow.guest.lifeline import die_with_parent
 from onceflow.model.clock import boot_seconds
 from onceflow.model.errors import ConfigError, FencedError, UnreachableError, UnsupportedError
 from onceflow.runtime import log as logs
-from onceflow.runtime.crash_points import listen
+from onceflow.runtime.crash_points import crash_point, listen
 from onceflow.runtime.log import get_logger
 from onceflow.runtime.service import Background, Service, run_service
 from onceflow.runtime.wakeups import Wakeups
@@ -109,7 +109,9 @@ async def _run(kind: str, process: UUID, settings: Settings, build: Build) -> in
         pooler=settings.database_pooler,
     ) as database:
         role = Role(kind, process, settings, database, Wakeups())
+        crash_point("role.register.before")
         await processes.register(database, process, kind, settings.lease_seconds)
+        crash_point("role.register.after_commit")
         log.info("at work", process=str(process))
         return await _serve(role, build)
 
@@ -167,7 +169,11 @@ def _stop(role: Role) -> None:
 
 async def _say_goodbye(role: Role) -> None:
     try:
+        crash_point("role.sign_off.before")
         await processes.stop(role.database, role.id)
+        crash_point("role.sign_off.stopped")
+        await processes.release(role.database, [role.id])
+        crash_point("role.sign_off.after_commit")
     except Exception as error:
         log.warning("could not sign off; the lease will run out", error=str(error))
 
@@ -210,7 +216,9 @@ class Heartbeat(Background):
         try:
             lease = role.settings.lease_seconds
             left = role.valid_until - sent if role.kind in OWNERS else lease
+            crash_point("role.renew.before")
             rank = await done_within(processes.renew(role.database, role.id, lease, ready=ready), left)
+            crash_point("role.renew.after_commit")
         except Exception as error:
             if not is_transient(error):
                 raise

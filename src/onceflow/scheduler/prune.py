@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncGenerator
 
+from onceflow.runtime.crash_points import crash_point
 from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import Service
@@ -37,7 +38,9 @@ class Prune(Service):
         """One step; False at the end of a pass."""
         self._pass = self._pass or self._steps()
         try:
+            crash_point("scheduler.prune.before")
             self._counts += await anext(self._pass)
+            crash_point("scheduler.prune.after_commit")
         except StopAsyncIteration:
             if self._counts:
                 log.info("pruned", **self._counts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from onceflow.runtime.crash_points import crash_point
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import SELDOM, Service
 from onceflow.scheduler.alarm import Alarm
@@ -23,7 +24,11 @@ class ReleaseSlowly(Service):
 
     async def run_once(self) -> bool:
         dags = await storms.find_releasing(self._role.database, DAGS_PER_BATCH)
-        waits = {dag: await storms.release_slowly(self._role.database, dag) for dag in dags}
+        waits: dict[int, float | None] = {}
+        for dag in dags:
+            crash_point("scheduler.release.before")
+            waits[dag] = await storms.release_slowly(self._role.database, dag)
+            crash_point("scheduler.release.after_commit")
         self._alarm.set(waits, {dag: seconds for dag, seconds in waits.items() if seconds is not None})
         if dags:
             self._role.wakeups.wake("delivery")

@@ -21,6 +21,7 @@ class ReplayHistory(Service):
     async def run_once(self) -> bool:
         found = await history.find(self._role.database, SUBSCRIPTIONS_PER_BATCH)
         for asset, dag in found:
+            crash_point("scheduler.history.before")
             await history.catch_up(self._role.database, asset, dag)
             crash_point("scheduler.history.after_commit")
         if found:

@@ -43,10 +43,9 @@ class Rescue(Service):
         self._role = role
 
     async def run_once(self) -> bool:
-        if self._role.may_take_over and (dead := await processes.bury(self._role.database, expired=True)):
-            log.warning("processes declared dead", processes=[str(p) for p in dead])
-            self._role.wakeups.notify("watcher")
-        crash_point("scheduler.rescue.buried")
+        if self._role.may_take_over:
+            await self._bury()
+        crash_point("scheduler.rescue.before")
         rescued = await tasks.rescue(self._role.database, take_over=self._role.may_take_over)
         if rescued:
             crash_point("scheduler.rescue.after_commit")
@@ -54,6 +53,18 @@ class Rescue(Service):
             notify_queued(self._role.wakeups)
             self._role.wakeups.notify("finish")
         return bool(rescued)
+
+    async def _bury(self) -> None:
+        """Declare dead whose lease ran out, and free what they owned; should it end in between, leases do that."""
+        crash_point("scheduler.bury.before")
+        dead = await processes.declare_dead(self._role.database, expired=True)
+        if not dead:
+            return
+        crash_point("scheduler.bury.declared")
+        await processes.release(self._role.database, dead)
+        crash_point("scheduler.bury.after_commit")
+        log.warning("processes declared dead", processes=[str(p) for p in dead])
+        self._role.wakeups.notify("watcher")
 
 
 class ExpireRuns(Service):
@@ -65,8 +76,10 @@ class ExpireRuns(Service):
         self._role = role
 
     async def run_once(self) -> bool:
+        crash_point("scheduler.expire.before")
         expired = await self._role.database.fetch("runs/expire", 100, None)
         if expired:
+            crash_point("scheduler.expire.after_commit")
             self._role.wakeups.notify("run", "dag", "delivery")
         return bool(expired)
 
@@ -79,5 +92,7 @@ class PruneProcesses(Service):
         self._role = role
 
     async def run_once(self) -> bool:
+        crash_point("scheduler.prune_processes.before")
         await self._role.database.execute("processes/prune", PROCESS_ROWS_KEPT)
+        crash_point("scheduler.prune_processes.after_commit")
         return False

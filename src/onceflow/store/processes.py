@@ -33,18 +33,22 @@ async def renew(database: Database, process: UUID, lease_seconds: float, *, read
 
 
 async def stop(database: Database, process: UUID) -> None:
-    """Say goodbye: nothing is owned any more."""
+    """Say goodbye; what it owns is still to be released."""
     await database.execute("processes/stop", process)
-    await release(database, [process])
 
 
 async def bury(database: Database, seen_dead: Sequence[UUID] = (), *, expired: bool = False) -> list[UUID]:
     """Declare dead those that their parent saw end, and with `expired` whose lease ran out; free what they owned."""
-    rows = await database.fetch("processes/bury", list(seen_dead), expired)
-    dead = [r["id"] for r in rows] + [p for p in seen_dead if p not in {r["id"] for r in rows}]
+    found = await declare_dead(database, seen_dead, expired=expired)
+    dead = found + [p for p in seen_dead if p not in found]
     if dead:
         await release(database, dead)
     return dead
+
+
+async def declare_dead(database: Database, seen_dead: Sequence[UUID] = (), *, expired: bool = False) -> list[UUID]:
+    """Declare them dead; those that were not yet. What they own is still to be released."""
+    return [r["id"] for r in await database.fetch("processes/bury", list(seen_dead), expired)]
 
 
 async def release(database: Database, owners: Sequence[UUID]) -> None:

@@ -12,6 +12,7 @@ from onceflow.runtime.service import Service
 from onceflow.store import watchers
 from onceflow.store.watchers import Owned, OwnedWatcher
 from onceflow.triggerer.host import Host, Watch
+from onceflow.triggerer.release import release
 
 CLAIMED_AT_ONCE = 200
 
@@ -36,7 +37,7 @@ class ClaimWatchers(Service):
         share = await watchers.share(role.database, role.id, take_over=role.may_take_over)
         if share.active:
             self._host.stand_by()
-        joined = await self._start(await watchers.join(role.database, role.id, CLAIMED_AT_ONCE)) if share.to_join else 0
+        joined = await self._join() if share.to_join else 0
         if owned > share.fair:
             await self._let_go(owned - share.fair)
             return bool(joined)
@@ -48,6 +49,13 @@ class ClaimWatchers(Service):
         if claimed:
             crash_point("triggerer.claim.after_commit")
         return bool(await self._start(claimed) + joined)
+
+    async def _join(self) -> int:
+        crash_point("triggerer.join.before")
+        found = await watchers.join(self._role.database, self._role.id, CLAIMED_AT_ONCE)
+        if found:
+            crash_point("triggerer.join.after_commit")
+        return await self._start(found)
 
     async def _start(self, found: list[OwnedWatcher]) -> int:
         for watcher in found:
@@ -95,7 +103,7 @@ class CompareWatchers(Service):
         if lost:
             log.warning("watchers no longer ours", watchers=[w.feeds.label for w in lost])
             self._host.fence([w.watcher.id for w in lost])
-            await watchers.release(role.database, role.id, [(w.watcher.id, w.watcher.term) for w in lost])
+            await release(role, [(w.watcher.id, w.watcher.term) for w in lost])
         changed = [
             i for i, w in running.items() if _ours(ours := owned.get(i), w) and ours.generation != w.watcher.generation
         ]
@@ -109,7 +117,10 @@ class CompareWatchers(Service):
         seen = [w for w in running.values() if w.observed]
         for watch in seen:
             watch.observed = False
+        crash_point("triggerer.observe.before")
         await watchers.observed(self._role.database, self._role.id, [(w.watcher.id, w.watcher.term) for w in seen])
+        if seen:
+            crash_point("triggerer.observe.after_commit")
 
     async def _give_up_strays(self, owned: dict[int, Owned], running: dict[int, Watch]) -> None:
         """Claims whose answer was lost: nobody runs them, and nobody else may."""
@@ -117,7 +128,7 @@ class CompareWatchers(Service):
         strays = [o for i, o in owned.items() if o.settled and i not in known]
         if strays:
             log.warning("watchers owned but not run", watchers=[o.id for o in strays])
-            await watchers.release(self._role.database, self._role.id, [(o.id, o.term) for o in strays])
+            await release(self._role, [(o.id, o.term) for o in strays])
             self._role.wakeups.notify("watcher")
 
 
@@ -128,6 +139,4 @@ def _ours(owned: Owned | None, watch: Watch) -> TypeGuard[Owned]:
 async def give_up(role: Role, host: Host, ids: list[int]) -> None:
     """Stop these watchers' triggers and release them."""
     dropped = [w for i in ids if (w := host.drop(i)) is not None]
-    crash_point("triggerer.release.before")
-    await watchers.release(role.database, role.id, [(w.watcher.id, w.watcher.term) for w in dropped])
-    crash_point("triggerer.release.after_commit")
+    await release(role, [(w.watcher.id, w.watcher.term) for w in dropped])

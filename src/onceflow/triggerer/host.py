@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 from onceflow.model.clock import boot_seconds
 from onceflow.model.errors import FencedError
 from onceflow.model.storm import Rate
+from onceflow.runtime.crash_points import crash_point
 from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.store import watchers
@@ -22,6 +23,7 @@ from onceflow.store.waiting import happens_within
 from onceflow.store.watchers import OwnedWatcher, Routes
 from onceflow.triggerer.deliver import Batch, deliver
 from onceflow.triggerer.process import BLOCKED_SECONDS, GuestProcess
+from onceflow.triggerer.release import release
 
 RESTART_SECONDS = 1.0
 WATCH_SECONDS = 0.25
@@ -215,6 +217,7 @@ class Host:
         try:
             async with self._writes:
                 now = boot_seconds()
+                crash_point("triggerer.canary.before")
                 await watchers.store_canary(
                     self._role.database,
                     self._role.id,
@@ -223,6 +226,7 @@ class Host:
                     made_ago=now - made_at,
                     noticed_ago=now - noticed_at,
                 )
+                crash_point("triggerer.canary.after_commit")
         except Exception as error:
             if not is_transient(error):
                 raise
@@ -236,7 +240,7 @@ class Host:
         if self.watches.get(watcher.id) is watch:
             self.fence([watcher.id])
             self.drop(watcher.id)  # still there if its guest had ended already
-        await watchers.release(self._role.database, self._role.id, [(watcher.id, watcher.term)])
+        await release(self._role, [(watcher.id, watcher.term)])
         self._role.wakeups.notify("watcher")
 
     async def _give_up(self, watch: Watch, error: dict[str, Any]) -> None:
@@ -245,7 +249,9 @@ class Host:
         with self._leaving(watcher.id):
             if self.watches.get(watcher.id) is watch:
                 self.drop(watcher.id)
+            crash_point("triggerer.fail.before")
             await watchers.fail(self._role.database, self._role.id, watcher.id, watcher.term, error)
+            crash_point("triggerer.fail.after_commit")
 
     async def _trip(self, watch: Watch) -> None:
         """It tells too much: it is stopped. What it told just now is not stored, and told again from its cursor."""
@@ -255,14 +261,18 @@ class Host:
             if self.watches.get(watcher.id) is watch:
                 self.drop(watcher.id)
             storm = {"events": rate.count, "limit": rate.limit}
+            crash_point("triggerer.trip.before")
             await watchers.trip(self._role.database, self._role.id, watcher.id, watcher.term, storm)
+            crash_point("triggerer.trip.after_commit")
         self._role.wakeups.notify("watcher")
 
     async def _pause(self, watch: Watch) -> None:
         watcher = watch.watcher
         with self._leaving(watcher.id):
             self.drop(watcher.id)
+            crash_point("triggerer.pause.before")
             await watchers.pause(self._role.database, self._role.id, watcher.id, watcher.term, RESTART_SECONDS)
+            crash_point("triggerer.pause.after_commit")
 
     @contextmanager
     def _leaving(self, *ids: int) -> Iterator[None]:

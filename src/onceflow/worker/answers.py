@@ -9,6 +9,7 @@ from typing import Any
 from onceflow.model.errors import FencedError, InputError
 from onceflow.model.limits import check_xcom
 from onceflow.model.times import to_rfc3339
+from onceflow.runtime.crash_points import crash_point
 from onceflow.store.database import Database
 from onceflow.store.tasks import ClaimedTask
 
@@ -35,7 +36,10 @@ async def answer(database: Database, task: ClaimedTask, question: Mapping[str, A
 
 async def _put(database: Database, task: ClaimedTask, key: str, value: str) -> None:
     check_xcom(value, f"XCom {key!r} of task {task.task_id!r}")
-    if await database.fetchrow("xcoms/put_if_attempt", task.id, task.token, key, value) is None:
+    crash_point("worker.xcom.before")
+    stored = await database.fetchrow("xcoms/put_if_attempt", task.id, task.token, key, value)
+    crash_point("worker.xcom.after_commit")
+    if stored is None:
         raise FencedError("this attempt is no longer the task's current one")
 
 

@@ -25,6 +25,7 @@ class ClaimTasks(Service):
         free = self._guests.free
         if free <= 0 or self._role.stop.is_set():
             return False
+        crash_point("worker.claim.before")
         claimed = await self._executor.claim(free)
         self.more, self.handled = False, len(claimed)
         self._guests.saturated = len(claimed) == free

@@ -81,6 +81,8 @@ class RenewTasks(Service):
 
     async def run_once(self) -> bool:
         held = [(g.task.id, g.task.token) for g in self._guests.running.values() if not g.reported]
+        if held:
+            crash_point("worker.renew.before")
         kept = await self._executor.renew(held)
         if held:
             crash_point("worker.renew.after_commit")

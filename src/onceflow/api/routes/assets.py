@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from onceflow.api import models, shapes
 from onceflow.api.replay import IdempotencyKey, answered_once
-from onceflow.api.services import Answer, Limit, Offset, Requester, Shared, moment
+from onceflow.api.services import Answer, Limit, Offset, Requester, Shared, intervene, moment
 from onceflow.model.errors import InputError
 from onceflow.queries.assets import asset_name, list_assets
 from onceflow.queries.events import EventFilter, list_events, show_event
@@ -121,7 +121,7 @@ async def fix_asset_event(event_id: int, body: models.Fix, shared: Shared, by: R
     if ("extra" in body.model_fields_set) == body.as_is:
         raise InputError("give either extra or as_is", where="body", remedy='{"extra": {...}} or {"as_is": true}')
     how: dict[str, Any] = {"extra": body.extra, "as_it_is": body.as_is, "key": body.key}
-    done = await release(shared.writes, event_id, **how, by=by, reason=body.reason)
+    done = await intervene(release(shared.writes, event_id, **how, by=by, reason=body.reason))
     shared.wake("delivery")
     shown = shapes.asset_event(await show_event(shared.reads, event_id))
     return Answer(shown | {"same_as": done.same_as})

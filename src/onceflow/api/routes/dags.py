@@ -5,10 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from onceflow.api import models, shapes
-from onceflow.api.services import Answer, Limit, Offset, Requester, Shared
+from onceflow.api.services import Answer, Limit, Offset, Requester, Shared, intervene
 from onceflow.model.errors import InputError
 from onceflow.queries.dags import DagFilter, list_dags, no_such_dag, show_dag
-from onceflow.runtime.crash_points import crash_point
 from onceflow.store.dags import pause, unpause
 
 router = APIRouter(prefix="/api/v2/dags", tags=["DAG"])
@@ -44,10 +43,9 @@ async def patch_dag(dag_id: str, body: models.DagPatch, shared: Shared, by: Requ
             f"pending={body.pending!r} with is_paused=true", where="pending", remedy="it goes with a resume"
         )
     if body.is_paused:
-        changed = await pause(shared.writes, dag_id, by=by, reason=body.reason)
+        changed = await intervene(pause(shared.writes, dag_id, by=by, reason=body.reason))
     else:
-        changed = await unpause(shared.writes, dag_id, body.pending, by=by, reason=body.reason)
-    crash_point("api-server.pause.after_commit")
+        changed = await intervene(unpause(shared.writes, dag_id, body.pending, by=by, reason=body.reason))
     if changed is None:
         raise await no_such_dag(shared.reads, dag_id)
     shared.wake("delivery", "run", "dag")

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from onceflow.api import models, shapes
 from onceflow.api.replay import IdempotencyKey, answered_once
-from onceflow.api.services import Answer, Requester, Services, Shared, moment
+from onceflow.api.services import Answer, Requester, Services, Shared, intervene, moment
 from onceflow.queries.dags import no_such_dag, show_dag
 from onceflow.queries.runs import not_rerun, show_run
 from onceflow.store import storms
@@ -34,7 +34,9 @@ async def rerun_dag_run(
 
     async def again(sent: UUID) -> Answer:
         how: dict[str, Any] = {"by": by, "reason": body.reason, "downstream": body.downstream}
-        made = await rerun(shared.writes, dag_id, dag_run_id, request=sent if idempotency_key else None, **how)
+        made = await intervene(
+            rerun(shared.writes, dag_id, dag_run_id, request=sent if idempotency_key else None, **how)
+        )
         if made is None:
             raise await not_rerun(shared.reads, dag_id, dag_run_id)
         shared.wake("run", "dag")
@@ -57,7 +59,7 @@ async def replay_events(
     how: dict[str, Any] = {"by": by, "reason": body.reason, "downstream": body.downstream, "rehearse": body.rehearse}
 
     async def perform(sent: UUID) -> Answer:
-        done = await replay(shared.writes, dag_id, choice, request=sent if idempotency_key else None, **how)
+        done = await intervene(replay(shared.writes, dag_id, choice, request=sent if idempotency_key else None, **how))
         if done is None:
             raise await no_such_dag(shared.reads, dag_id)
         shared.wake("run", "dag")
@@ -76,7 +78,7 @@ def _replayed(done: Replayed) -> Answer:
 async def discard_deliveries(dag_id: str, body: models.Settle, shared: Shared, by: Requester) -> Answer:
     """End deliveries to the DAG that are pending or held: all, or those of some events or of an asset."""
     scope = Scope(dag_id, body.events, body.asset)
-    done = await discard(shared.writes, scope, by=by, reason=body.reason)
+    done = await intervene(discard(shared.writes, scope, by=by, reason=body.reason))
     return await _settled(shared, dag_id, done)
 
 
@@ -84,14 +86,14 @@ async def discard_deliveries(dag_id: str, body: models.Settle, shared: Shared, b
 async def release_deliveries(dag_id: str, body: models.Settle, shared: Shared, by: Requester) -> Answer:
     """Give held deliveries back to be judged: all, or those of some events or of an asset."""
     scope = Scope(dag_id, body.events, body.asset)
-    done = await release(shared.writes, scope, by=by, reason=body.reason)
+    done = await intervene(release(shared.writes, scope, by=by, reason=body.reason))
     return await _settled(shared, dag_id, done)
 
 
 @router.post("/release", response_model=models.SettledDeliveries, tags=["DAG"])
 async def release_dag(dag_id: str, body: models.Release, shared: Shared, by: Requester) -> Answer:
     """Let a DAG consume again after a storm, and say what becomes of the events held by it or as a loop."""
-    ended = await storms.release(shared.writes, dag_id, body.how, rate=body.rate, by=by, reason=body.reason)
+    ended = await intervene(storms.release(shared.writes, dag_id, body.how, rate=body.rate, by=by, reason=body.reason))
     if ended is None:
         raise await no_such_dag(shared.reads, dag_id)
     shared.wake("delivery", "release")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from onceflow.api import models
-from onceflow.api.services import Answer, Requester, Shared
+from onceflow.api.services import Answer, Requester, Shared, intervene
 from onceflow.queries.rows import collect
 from onceflow.queries.watchers import stream_watchers
 from onceflow.store.watchers import end_storm
@@ -23,6 +23,6 @@ async def get_watchers(shared: Shared, asset: str | None = None, only_active: bo
 @router.post("/release", response_model=models.ReleasedWatchers)
 async def release_watchers(body: models.ReleaseWatchers, shared: Shared, by: Requester) -> Answer:
     """Let watchers of an asset that were stopped in a storm go on, from the cursors that they had."""
-    names = await end_storm(shared.writes, body.asset, body.watcher, by=by, reason=body.reason)
+    names = await intervene(end_storm(shared.writes, body.asset, body.watcher, by=by, reason=body.reason))
     shared.wake("watcher")
     return Answer({"asset": body.asset, "released": names})
