@@ -27,7 +27,7 @@ MOODS = '''
 
 
     class Moody(BaseEventTrigger):
-        """Fails once when there is a file `fail` beside its lines, and comes to its end when there is a file `end`."""
+        """Fails once when there is a file `fail` beside its lines, comes to its end when there is a file `pause`."""
 
         def __init__(self, path):
             super().__init__()
@@ -38,11 +38,11 @@ MOODS = '''
 
         async def run(self):
             while True:
-                for mood in ("fail", "end"):
+                for mood in ("fail", "pause"):
                     path = Path(self.path).with_name(mood)
                     if path.exists():
                         path.unlink()
-                        if mood == "end":
+                        if mood == "pause":
                             return
                         raise RuntimeError("told to fail")
                 self.observed()
@@ -275,24 +275,36 @@ class Trial:
         await self.ask("POST", "/api/v2/dags/overdue/dagRuns", {}, f"overdue {self.told}")
         self.expected["overdue"] += 1
 
-    async def overrate(self, _: Collection[str]) -> None:
-        """A watcher that tells more than it may; let go on until all is told."""
-        append(self.rush, f"{self.told} a", f"{self.told} b")
-        self.expected["rushed"] += 2
+    async def overrate(self, points: Collection[str]) -> None:
+        """A watcher that tells more than it may, until that was noticed; let go on until all is told."""
 
         async def told() -> bool:
+            if self.armed(points, "triggerer.trip"):
+                append(self.rush, *(str(n) for n in range(self.expected["rushed"], self.expected["rushed"] + 2)))
+                self.expected["rushed"] += 2
             await self.ask("POST", "/api/v2/watchers/release", {"asset": "rush"})
             return sum((await self.system.count_runs("rushed")).values()) == self.expected["rushed"]
 
         await eventually(told, every=0.5, why="a watcher that was stopped tells the rest")
 
-    async def fail(self, _: Collection[str]) -> None:
+    async def fail(self, points: Collection[str]) -> None:
         """A watcher's trigger raises."""
-        (self.folder / "fail").touch()
+        await self.be_moody("fail", points)
 
-    async def come_to_an_end(self, _: Collection[str]) -> None:
+    async def come_to_an_end(self, points: Collection[str]) -> None:
         """A watcher's trigger returns."""
-        (self.folder / "end").touch()
+        await self.be_moody("pause", points)
+
+    async def be_moody(self, mood: str, points: Collection[str]) -> None:
+        """Once and again, as what was not stored is not done again."""
+
+        def over() -> bool:
+            armed = self.armed(points, f"triggerer.{mood}")
+            if armed:
+                (self.folder / mood).touch()
+            return not armed
+
+        await eventually(over, every=0.2, why=f"{mood} is noticed")
 
     async def edit_moods(self, _: Collection[str]) -> None:
         """Triggers that every triggerer runs begin anew."""
@@ -313,7 +325,7 @@ class Trial:
 
     async def silence_workers(self, points: Collection[str]) -> None:
         """Freeze one worker after the other until its lease is out and a scheduler has declared it dead."""
-        while any((self.folder / p).exists() for p in points if p.startswith("scheduler.bury")):
+        while self.armed(points, "scheduler.bury"):
             await self.silence_a_worker()
 
     async def silence_a_worker(self) -> None:
@@ -364,6 +376,10 @@ class Trial:
         if found:
             (self.folder / f"{point}.struck.{found[0]}").unlink()
         return found[0] if found else None
+
+    def armed(self, points: Collection[str], moment: str) -> list[str]:
+        """Those of the points, of one moment, that nobody got to yet."""
+        return [p for p in points if p.startswith(moment) and (self.folder / p).exists()]
 
     async def ask(self, method: str, path: str, body: dict[str, object], key: str = "", status: int = 200) -> None:
         """A request, sent again until it is answered; with a key it is done once."""

@@ -108,7 +108,7 @@ async def create_asset_event(
 @router.post("/events/recheck", response_model=models.Rechecked)
 async def recheck_asset_events(body: models.Recheck, shared: Shared, by: Requester) -> Answer:
     """Judge an asset's quarantined events by the key and schema that are declared now; what is right goes on."""
-    done = await recheck(shared.writes, body.asset, by=by, reason=body.reason)
+    done = await intervene(recheck(shared.writes, body.asset, by=by, reason=body.reason))
     shared.wake("delivery")
     released = [{"event_id": e, "key": r.key, "same_as": r.same_as} for e, r in done.released.items()]
     left = [{"event_id": e, "flaw": flaw} for e, flaw in done.left.items()]
