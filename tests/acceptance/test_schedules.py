@@ -132,6 +132,49 @@ async def test_paused_schedule_starts_nothing(system: System) -> None:
     await system.pause("beside")
 
 
+async def test_time_and_events_are_switched_separately(system: System) -> None:
+    """airflow#62929: who stops what the clock starts, stops no consumer; and the other way round.
+
+    A DAG has one schedule, and is switched by itself: also one whose runs make the events of the other.
+    """
+    await system.sound("switches.py", SWITCHES)
+    await eventually(lambda: reached(system, "by_clock", 2), every=0.1)
+    await eventually(lambda: reached(system, "by_event", 2), every=0.1, why="events of timed runs are consumed")
+
+    await system.pause("by_clock")
+    timed = len(await system.finished("by_clock", 2))
+    consumed = len(await system.finished("by_event", timed))
+    await system.emit("switched", "by hand", "and again")
+    assert len(await system.finished("by_event", consumed + 2)) == consumed + 2
+    assert len(await system.runs("by_clock")) == timed, "the clock is off"
+
+    await system.pause("by_event")
+    await system.unpause("by_clock")
+    await eventually(lambda: reached(system, "by_clock", timed + 3), every=0.1, why="the clock goes on")
+    await system.pause("by_clock")
+    timed = len(await system.finished("by_clock", timed + 3))
+    assert len(await system.runs("by_event")) == consumed + 2, "events are off"
+    shown = await system.dag("by_event")
+    assert (shown["held"], shown["paused"]) == (timed - consumed, True), "and wait"
+    await system.unpause("by_event")
+    assert len(await system.finished("by_event", timed + 2)) == timed + 2
+
+
+SWITCHES = """
+    from datetime import timedelta
+
+    from onceflow import DAG, Asset, task
+
+    switched = Asset("switched")
+
+    with DAG("by_clock", schedule=timedelta(seconds=0.25), max_active_runs=1):
+        @task(outlets=[switched])
+        def work(): ...
+        work()
+
+    with DAG("by_event", schedule=switched, max_active_runs=16):
+        pass
+"""
 PAUSED_TIMER = """
     from datetime import timedelta
 

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
 import httpx
+from trial_dags import GIVEN, LATE, MOODS, MOODY
 
 from onceflow.model.clock import boot_seconds
 from support import eventually
@@ -17,130 +18,6 @@ from system import LEASE_SECONDS, System
 from watched import MODULE, TRIGGER, append, pipeline
 
 FROZEN_LEASES = 2.0
-MOODY = "moods.py"
-
-MOODS = '''
-    import asyncio
-    from pathlib import Path
-
-    from onceflow import BaseEventTrigger, TriggerEvent
-
-
-    class Moody(BaseEventTrigger):
-        """Fails once when there is a file `fail` beside its lines, comes to its end when there is a file `pause`."""
-
-        def __init__(self, path):
-            super().__init__()
-            self.path = path
-
-        def serialize(self):
-            return "moods.Moody", {"path": self.path}
-
-        async def run(self):
-            while True:
-                for mood in ("fail", "pause"):
-                    path = Path(self.path).with_name(mood)
-                    if path.exists():
-                        path.unlink()
-                        if mood == "pause":
-                            return
-                        raise RuntimeError("told to fail")
-                self.observed()
-                await asyncio.sleep(0.05)
-                if self.cursor == "never":
-                    yield TriggerEvent({})
-
-
-    class Everywhere(BaseEventTrigger):
-        """Each line of a file is a change, told by every triggerer and from the beginning."""
-
-        has_cursor = False
-        has_key = True
-
-        def __init__(self, path):
-            super().__init__()
-            self.path = path
-
-        def serialize(self):
-            return "moods.Everywhere", {"path": self.path}
-
-        async def run(self):
-            told = 0
-            while True:
-                path = Path(self.path)
-                for line in (path.read_text().splitlines() if path.exists() else [])[told:]:
-                    told += 1
-                    yield TriggerEvent({}, key=line)
-                self.observed()
-                await asyncio.sleep(0.05)
-'''
-
-GIVEN = """
-    import time
-    from datetime import timedelta
-
-    from onceflow import DAG, Asset, AssetWatcher, task
-    from lines import Lines
-    from moods import Everywhere, Moody
-
-    moody = Asset("moody", watchers=[AssetWatcher("moody", Moody({lines!r}), canary=1)])
-    told = Asset("told", watchers=[AssetWatcher("all", Everywhere({lines!r}), mode="all")])
-    rush = Asset("rush", watchers=[AssetWatcher("rush", Lines({rush!r}), max_events_per_minute=1)])
-    old = Asset("old", retention=timedelta(milliseconds=1))
-
-    with DAG("posted", schedule=Asset("posts"), max_active_runs=100):
-        @task(outlets=[Asset("made")])
-        def work(): ...
-        work()
-
-    with DAG("follows", schedule=Asset("made"), max_active_runs=100):
-        pass
-
-    with DAG("by_hand", max_active_runs=100):
-        @task
-        def work(ti):
-            ti.xcom_push("n", 1)
-            time.sleep(0.5)
-        work()
-
-    with DAG("again", schedule=Asset("posts"), max_active_runs=100):
-        pass
-
-    with DAG("sleeps", schedule=Asset("posts"), is_paused_upon_creation=True):
-        pass
-
-    with DAG("ticks", schedule=timedelta(seconds=1), catchup=True, max_active_runs=100):
-        pass
-
-    with DAG("always", schedule="@continuous", max_active_runs=1):
-        @task
-        def work():
-            time.sleep(0.5)
-        work()
-
-    with DAG("everywhere", schedule=told, max_active_runs=100):
-        pass
-
-    with DAG("rushed", schedule=rush, max_active_runs=100):
-        pass
-
-    with DAG("bursts", schedule=Asset("bursts"), max_runs_per_minute=1, max_active_runs=100):
-        pass
-
-    with DAG("overdue", dagrun_timeout=timedelta(seconds=0.5), max_active_runs=100):
-        @task
-        def work():
-            time.sleep(60)
-        work()
-"""
-
-LATE = """
-    from onceflow import DAG, Asset
-
-    with DAG("late_{number}", schedule=Asset("posts"), catchup=True, max_active_runs=100):
-        pass
-"""
-
 BURST = 3
 
 
@@ -183,7 +60,7 @@ class Trial:
         return {
             "scheduler.rescue.after": self.lose_a_task,
             "scheduler.bury": self.silence_workers,
-            "scheduler.prune": self.retire_a_scheduler,
+            "scheduler.prune": self.retire_schedulers,
             "scheduler.release": self.storm,
             "scheduler.expire": self.overrun,
             "triggerer.trip": self.overrate,
@@ -193,7 +70,7 @@ class Trial:
             "dag-processor.fail": self.break_a_file,
             "dag-processor.remove": self.remove_a_file,
             "api-server.forget": self.ask_for_nothing,
-            "role.": self.retire_a_scheduler,
+            "role.": self.retire_schedulers,
         }
 
     async def change(self) -> None:
@@ -254,26 +131,27 @@ class Trial:
         """A request under a key that is refused."""
         await self.ask("POST", "/api/v2/dags/nowhere/dagRuns", {}, "refused", status=404)
 
-    async def storm(self, _: Collection[str]) -> None:
+    async def storm(self, points: Collection[str]) -> None:
         """More events than their consumer may have runs; given back slowly."""
-        number = self.told
-        for n in range(BURST):
-            await self.ask("POST", "/api/v2/assets/events", {"name": "bursts", "key": f"{number}-{n}"}, f"{number}-{n}")
-        self.expected["bursts"] += BURST
+        while self.armed(points, "scheduler.release"):
+            for n in range(self.expected["bursts"], self.expected["bursts"] + BURST):
+                await self.ask("POST", "/api/v2/assets/events", {"name": "bursts", "key": str(n)}, f"burst {n}")
+            self.expected["bursts"] += BURST
+            await eventually(self.released, every=0.5, why="what a storm held has its runs")
 
-        async def released() -> bool:
-            dag = await self.system.dag("bursts")
-            if dag["storm_at"] is not None:
-                await self.ask("POST", "/api/v2/dags/bursts/release", {"how": "slowly", "rate": 600})
-            states = await self.system.count_runs("bursts")
-            return sum(states.values()) == self.expected["bursts"]
+    async def released(self) -> bool:
+        dag = await self.system.dag("bursts")
+        if dag["storm_at"] is not None:
+            await self.ask("POST", "/api/v2/dags/bursts/release", {"how": "slowly", "rate": 600})
+        return sum((await self.system.count_runs("bursts")).values()) == self.expected["bursts"]
 
-        await eventually(released, every=0.5, why="what a storm held has its runs")
-
-    async def overrun(self, _: Collection[str]) -> None:
-        """A run that takes longer than it may."""
-        await self.ask("POST", "/api/v2/dags/overdue/dagRuns", {}, f"overdue {self.told}")
-        self.expected["overdue"] += 1
+    async def overrun(self, points: Collection[str]) -> None:
+        """A run that takes longer than it may; another one if whoever ended it died of something else."""
+        while self.armed(points, "scheduler.expire"):
+            self.expected["overdue"] += 1
+            number = self.expected["overdue"]
+            await self.ask("POST", "/api/v2/dags/overdue/dagRuns", {}, f"overdue {number}")
+            await self.system.finished("overdue", number)
 
     async def overrate(self, points: Collection[str]) -> None:
         """A watcher that tells more than it may, until that was noticed; let go on until all is told."""
@@ -283,7 +161,8 @@ class Trial:
                 append(self.rush, *(str(n) for n in range(self.expected["rushed"], self.expected["rushed"] + 2)))
                 self.expected["rushed"] += 2
             await self.ask("POST", "/api/v2/watchers/release", {"asset": "rush"})
-            return sum((await self.system.count_runs("rushed")).values()) == self.expected["rushed"]
+            all_told = sum((await self.system.count_runs("rushed")).values()) == self.expected["rushed"]
+            return all_told and not self.armed(points, "triggerer.trip")
 
         await eventually(told, every=0.5, why="a watcher that was stopped tells the rest")
 
@@ -317,11 +196,21 @@ class Trial:
         known = await self.system.register(f"removed_{self.told}.py", "from onceflow import DAG\n")
         (self.system.dags / known.path).unlink()
 
-    async def retire_a_scheduler(self, _: Collection[str]) -> None:
+    async def retire_schedulers(self, points: Collection[str]) -> None:
         """Ask a scheduler to stop: it signs off, and another one takes its place and prunes what is old."""
-        await self.ask("POST", "/api/v2/assets/events", {"name": "old"}, f"old {self.told}")
-        pid = (await self.system.processes("scheduler"))[0]["pid"]
-        os.kill(pid, signal.SIGTERM)
+        while self.armed(points, "scheduler.prune") or self.armed(points, "role."):
+            await self.ask("POST", "/api/v2/assets/events", {"name": "old"})
+            before = await eventually(lambda: self.system.processes("scheduler"), why="a scheduler")
+            old = {p["id"] for p in before}
+            try:
+                os.kill(before[0]["pid"], signal.SIGTERM)
+            except ProcessLookupError:
+                continue  # it died of something else
+
+            async def replaced(old: set[str] = old) -> bool:
+                return any(p["ready"] and p["id"] not in old for p in await self.system.processes("scheduler"))
+
+            await eventually(replaced, every=0.1, why="a new scheduler")
 
     async def silence_workers(self, points: Collection[str]) -> None:
         """Freeze one worker after the other until its lease is out and a scheduler has declared it dead."""

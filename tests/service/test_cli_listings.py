@@ -78,6 +78,29 @@ async def test_how_long_changes_are_known(world: World, database_url: str) -> No
     assert onceflow(database_url, "assets", "show", "nothing").returncode == 1
 
 
+async def test_an_event_that_waits_too_long_for_a_consumer_is_an_alarm(world: World, database_url: str) -> None:
+    """dagster#14779, #4333, #16230: the lag of each consumer, and a command that fails when it is too much."""
+    await world.dag("join", ["and", [ORDERS, ["asset", "prices"]]], policy="all")
+    await world.dag("quick", ["asset", "prices"])
+    assert onceflow(database_url, "dags", "list", "--check", "0").returncode == 0, "nothing waits"
+    event = await world.emit("orders")
+    await world.sql.execute("update event set created_at = created_at - interval '90 s' where id = $1", event)
+    shown = onceflow(database_url, "dags", "list", "--check", "60")
+    assert shown.returncode == 1 and "join: an event has waited for 9" in shown.stderr
+    assert "quick" not in shown.stderr
+    header, join, _ = shown.stdout.splitlines()
+    assert "LAG (S)" in header and " 9" in join
+    assert "LAG (S)" in onceflow(database_url, "dags", "show", "join").stdout
+    assert onceflow(database_url, "dags", "list", "--check", "600").returncode == 0
+    assert onceflow(database_url, "dags", "list", "--like", "quick", "--check", "60").returncode == 0
+    late = onceflow(database_url, "dags", "list", "--check", "60", "-o", "json")
+    assert late.returncode == 1 and [d["lag"] is None for d in json.loads(late.stdout)] == [False, True]
+    await world.emit("prices")
+    await world.judge("join")
+    await world.judge("quick")
+    assert onceflow(database_url, "dags", "list", "--check", "0").returncode == 0, "what has a run waits no more"
+
+
 async def test_event_filters(world: World, database_url: str) -> None:
     """airflow #53053: events by asset, key, consumer, disposition and time."""
     await world.dag("report", ORDERS)

@@ -21,6 +21,7 @@ from ground import (
     each,
     finish,
     healthy,
+    members,
     pool,
     record,
     report,
@@ -93,6 +94,30 @@ async def test_an_and_is_never_judged_early(database_url: str, seed: int) -> Non
         )
         assert left[0][0] < 5
         assert await rows(database, "select 1 from delivery where disposition = 'pending' and not judged") == []
+
+
+async def test_a_run_when_all_parents_changed_since_the_last_one(database: Database) -> None:
+    """dagster#25145, #30992: that is `a & b & c`, which is consumed by `All()`, and no word more.
+
+    What a run took is spent for the next one, however often a parent changed; what came after it is not.
+    """
+    await declare(database, "a", "b", "c", dag("d", together("a", "b", "c")))
+    scheduler = Scheduler(database)
+
+    async def runs_after(*assets: str) -> int:
+        await record(database, *assets)
+        await scheduler.settle()
+        return len(await members(database))
+
+    assert await runs_after("a", "a", "b") == 0, "c did not change yet"
+    assert await runs_after("c") == 1
+    assert await runs_after("a", "b") == 1, "c did not change since the last run"
+    assert await runs_after("b", "b", "b") == 1
+    assert await runs_after("c", "a") == 2
+    assert await runs_after("c") == 2
+    assert await runs_after("a", "b") == 3
+    assert [len(events) for events in await members(database)] == [4, 7, 3]
+    await healthy(database)
 
 
 async def test_each_event_has_its_run_in_the_order_of_commit(database_url: str) -> None:

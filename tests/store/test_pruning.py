@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import uuid
 from collections import Counter
 from datetime import timedelta
@@ -17,6 +18,7 @@ from ground import (
     each,
     finish,
     healthy,
+    pool,
     record,
     report,
     role,
@@ -26,11 +28,11 @@ from ground import (
 )
 
 from onceflow.config import Settings
-from onceflow.model.dagspec import AssetSchedule, AssetSpec, CronSchedule, WatcherSpec
+from onceflow.model.dagspec import AssetSchedule, AssetSpec, CronSchedule, FileSpec, WatcherSpec
 from onceflow.model.errors import ConflictError
 from onceflow.queries.why import why_event, why_run
 from onceflow.scheduler.prune import Prune
-from onceflow.store import dags, files, lanes, pruning, requests, runs, tasks, timed
+from onceflow.store import dags, files, lanes, pruning, requests, runs, tasks, timed, watchers
 from onceflow.store.database import Database
 
 WORKER = uuid.UUID(int=1)
@@ -309,12 +311,14 @@ async def test_runs_that_no_event_started_and_slots_that_stay_taken(database: Da
     await healthy(database)
 
 
+def fed(name: str, *urls: str) -> AssetSpec:
+    """An asset with watchers of these."""
+    specs = tuple(WatcherSpec(u, "t.Queue", {"url": u}, where="w.py:2") for u in urls)
+    return AssetSpec(name, where="w.py:1", watchers=specs)
+
+
 async def test_watchers_that_nobody_declares_go_and_those_that_return_go_on(database: Database) -> None:
     """A temporary removal keeps the cursor for the time of retention; a storm's record goes with the watcher."""
-
-    def fed(name: str, *urls: str) -> AssetSpec:
-        specs = tuple(WatcherSpec(u, "t.Queue", {"url": u}, where="w.py:2") for u in urls)
-        return AssetSpec(name, where="w.py:1", watchers=specs)
 
     await declare(database, fed("a", "gone", "back", "kept"), fed("b", "kept"), path="w.py")
     await rows(database, "update watcher set cursor = '7'")
@@ -338,6 +342,57 @@ async def test_watchers_that_nobody_declares_go_and_those_that_return_go_on(data
     await declare(database, fed("a", "back", "gone"), fed("b", "kept"), path="w.py")
     assert await rows(database, "select cursor, active from watcher where kwargs ->> 'url' = 'gone'") == [(None, True)]
     await healthy(database)
+
+
+async def test_files_come_and_go_while_removed_watchers_are_pruned(database_url: str) -> None:
+    """airflow#64659: two dag-processors, a triggerer and the pruner over the same watchers; nobody ever fails.
+
+    At the end what is declared is there, once, and is claimed.
+    """
+    over = asyncio.Event()
+    shared = fed("a", "x", "y"), fed("b", "y", "z")
+
+    async def dag_processor(database: Database, path: str, asset: AssetSpec, dice: random.Random) -> int:
+        done = 0
+        for _ in range(60):
+            file = await files.add(database, path)
+            if dice.random() < 0.5:
+                done += await files.register_removal(database, file)
+            else:
+                spec = FileSpec(path, uuid.uuid4().hex, (), (asset,))
+                done += await files.register(database, file, spec, b"code", paused=False, parse_seconds=0.0)
+        return done
+
+    async def pruner(database: Database) -> int:
+        gone = 0
+        while not over.is_set():
+            gone += await pruning.watchers(database, 0.0, 100)
+        return gone
+
+    async def triggerer(database: Database) -> int:
+        claimed = 0
+        while not over.is_set():
+            mine = await watchers.claim(database, uuid.UUID(int=1), 100, take_over=True)
+            await watchers.release(database, uuid.UUID(int=1), [(w.id, w.term) for w in mine])
+            claimed += len(mine)
+        return claimed
+
+    async def both(database: Database) -> int:
+        """Two that scan the same folder: one of both may lose, and each file goes its own way."""
+        work = [
+            dag_processor(database, f"{n}.py", shared[n], random.Random(10 * n + k)) for n in (0, 1) for k in (0, 1)
+        ]
+        done = await together_all(*work)
+        over.set()
+        return sum(done)
+
+    async with pool(database_url, size=8) as database:
+        registered, gone, claimed = await together_all(both(database), pruner(database), triggerer(database))
+        assert registered > 60 and gone > 0 and claimed > 0
+        for n, asset in enumerate(shared):
+            await declare(database, asset, path=f"{n}.py")
+        assert len(await watchers.claim(database, uuid.UUID(int=2), 100, take_over=True)) == 3
+        await healthy(database)
 
 
 async def test_old_judgements_are_forgotten(database: Database) -> None:

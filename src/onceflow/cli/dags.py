@@ -42,6 +42,7 @@ COLUMNS = (
     Column("RUNNING", "running"),
     Column("WAITING EVENTS", "open_deliveries"),
     Column("HELD", "held"),
+    Column("LAG (S)", "lag"),
     Column("LAST RUN (UTC)", when("last_run_at")),
     Column("LAST STATE", "last_run_state"),
     Column("FILE", "file"),
@@ -53,19 +54,34 @@ COLUMNS = (
 @click.option("--active/--removed", default=None, help="Only DAGs that have a file, or have none any more.")
 @click.option("--paused/--unpaused", default=None, help="Only paused DAGs, or only others.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
+@click.option(
+    "--check",
+    "budget",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Exit with 1 if an event has waited longer than that for one of them.",
+)
 @output_option
-def list_command(like: str | None, active: bool | None, paused: bool | None, limit: int | None, output: str) -> None:
-    """List DAGs with what is going on in them."""
+def list_command(
+    *, like: str | None, active: bool | None, paused: bool | None, limit: int | None, budget: float | None, output: str
+) -> None:
+    """List DAGs with what is going on in them. LAG: for how long the oldest open event has waited."""
 
-    async def work() -> None:
+    async def work() -> list[Row]:
         async with connected() as database:
             found = await list_dags(database, DagFilter(like=like, active=active, paused=paused), limit=limit)
         if output == "json":
             print_json_list(found.rows)
         else:
             table(found.rows, COLUMNS, "no DAGs; `onceflow dags errors` lists files that cannot be read")
+        return [row for row in found.rows if budget is not None and (row["lag"] or 0) > budget]
 
-    run(work())
+    late = run(work())
+    for row in late:
+        message = f"{row['dag_id']}: an event has waited for {row['lag']:.0f} s; `onceflow why-not {row['dag_id']}`"
+        click.echo(message, err=True)
+    if late:
+        raise SystemExit(1)
 
 
 @dags.command("show")
