@@ -22,7 +22,8 @@ FOLLOWS = """
         work()
 """
 ROLES = ("dag-processor", "triggerer", "scheduler", "worker")
-ORDERS = (ROLES, ROLES[::-1], ("scheduler", "worker", "dag-processor", "triggerer"))
+ORDERS = (ROLES[::-1], ("scheduler", "worker", "dag-processor", "triggerer"))
+"""The system is then started a second time, in the opposite order."""
 
 
 class Apart(System):
