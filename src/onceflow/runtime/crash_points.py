@@ -1,8 +1,8 @@
 """Named moments of a process: the boundaries of its transactions, where tests kill it, freeze it or cut it off.
 
 The table of all of them, with what must be true afterwards, is tests/fault/test_crash_points.py; a point that is not in
-it fails the build, and so does a transaction that has none before or after it. Outside tests nobody listens, and a point
-costs a look at an empty list.
+it fails the build, and so does a transaction that has none before or after it. Outside tests nobody listens, and a
+point costs a look at an empty list.
 """
 
 from __future__ import annotations
