@@ -50,6 +50,10 @@ class Rules:
         }
         return {name: value for name, value in values.items() if value is not None}
 
+    def __str__(self) -> str:
+        told = self.as_dict() | ({"key": self.key} if self.key else {})
+        return "; ".join(f"{name} {value}" for name, value in told.items())
+
     def horizon(self, default_retention: float | None) -> float | None:
         """Seconds after which a change that is told again may be a new event; None: never.
 

@@ -15,6 +15,7 @@ from typing import Any
 from onceflow.model.asset_expr import assets_of
 from onceflow.model.dagspec import AssetSchedule, AssetSpec, DagSpec, FileSpec, ParseFailure
 from onceflow.model.errors import DagError
+from onceflow.model.rules import Rules
 from onceflow.model.serialize import dumps
 from onceflow.model.spec_json import dag_spec_from_json, spec_hash, to_json
 from onceflow.model.timetable import anchor_for, first_slot
@@ -175,8 +176,7 @@ async def _check_rules(
         return
     other = f"{found['path']} ({found['place']})"
     if found["differ"]:
-        stated = "; ".join(f"{name} {value}" for name, value in json.loads(found["other"]).items())
-        message = f"asset {found['name']!r} has other rules in {other}: {stated}"
+        message = f"asset {found['name']!r} has other rules in {other}: {Rules.of(json.loads(found['other']))}"
     else:
         message = (
             f"asset {found['name']!r} has a key function or a high-water mark in one file, and here or in {other} "
