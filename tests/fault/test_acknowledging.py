@@ -16,11 +16,11 @@ import asyncpg
 import pytest
 
 from onceflow.runtime.postgres import EmbeddedPostgres
-from support import eventually
+from support import alive, eventually
 from system import System, shared
 from watched import append
 
-QUEUES, MESSAGES = 20, 15
+QUEUES, MESSAGES, TRIGGERERS = 20, 15, 3
 LEASE_SECONDS = 60.0
 """Longer than any wait here: who waits for a lock is not cut off before the server looks for deadlocks, and for what is
 taken over meanwhile nobody waited."""
@@ -79,7 +79,7 @@ def system(
     module_database: str, pg_server: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory, folder: Path
 ) -> Iterator[System]:
     home = tmp_path_factory.mktemp("broker")
-    with shared(System(home, module_database, triggerers=3, lease_seconds=LEASE_SECONDS)) as system:
+    with shared(System(home, module_database, triggerers=TRIGGERERS, lease_seconds=LEASE_SECONDS)) as system:
         yield system
 
 
@@ -105,6 +105,16 @@ def lines(folder: Path, queue: int, kind: str) -> list[str]:
 
 async def acknowledged(folder: Path, queue: int, *expected: str) -> None:
     await eventually(lambda: lines(folder, queue, "acked")[-len(expected) :] == list(expected))
+
+
+async def triggerers(system: System) -> set[int]:
+    """Their processes, once all of them live: one may have been killed a moment ago."""
+
+    async def all_live() -> set[int]:
+        found = {p["pid"] for p in await system.processes("triggerer")}
+        return found if len(found) == TRIGGERERS and all(map(alive, found)) else set()
+
+    return await eventually(all_live, every=0.05, why="all triggerers are there")
 
 
 async def waits(system: System) -> None:
@@ -177,8 +187,7 @@ async def test_a_triggerer_outlives_a_deadlock(system: System, folder: Path) -> 
 
     The server ends either of the two; tried until it was the triggerer.
     """
-    await system.owner("queue0")
-    before = {w["asset"]: (w["owner"], w["term"]) for w in await system.watchers()}
+    before = await triggerers(system)
     told: list[str] = []
     while "deadlock detected" not in system.log_tail(1_000_000):
         assert len(told) < 10
@@ -194,6 +203,6 @@ async def test_a_triggerer_outlives_a_deadlock(system: System, folder: Path) -> 
                 pass
         await acknowledged(folder, 0, told[-1])
     assert [e["key"] for e in await system.events("queue0")][-len(told) :] == told
-    assert {w["asset"]: (w["owner"], w["term"]) for w in await system.watchers()} == before
+    assert await triggerers(system) == before
     assert {w["strikes"] for w in await system.watchers()} == {0}
     await system.verify()

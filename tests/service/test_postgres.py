@@ -207,9 +207,17 @@ async def test_a_server_without_owner_is_stopped_and_replaced(home: Path) -> Non
         arguments = Path(f"/proc/{server.pid}/cmdline").read_text().rstrip("\0").split("\0")
     identity = choose_identity(find_binaries(BINDIR))
     command = identity.command(Path(arguments[0]), *arguments[1:])
-    orphan = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
+    said = home / "orphan.err"
+    with said.open("wb") as errors:
+        orphan = subprocess.Popen(command, start_new_session=True, stderr=errors)
+
+    def attached() -> str | None:
+        if orphan.poll() is not None:
+            pytest.fail(f"it ended with {orphan.returncode}: {said.read_text()}")
+        return attach(home)
+
     try:
-        await eventually(lambda: attach(home))
+        await eventually(attached)
         with EmbeddedPostgres(home, BINDIR) as server:
             assert server.pid != orphan.pid
             assert orphan.wait() == 0

@@ -215,7 +215,7 @@ class Heartbeat(Background):
         role, ready = self._role, self._works()
         try:
             lease = role.settings.lease_seconds
-            left = role.valid_until - sent if role.kind in OWNERS else lease
+            left = max(role.valid_until - sent, 2 * role.settings.renew_seconds) if role.kind in OWNERS else lease
             crash_point("role.renew.before")
             rank = await done_within(processes.renew(role.database, role.id, lease, ready=ready), left)
             crash_point("role.renew.after_commit")
