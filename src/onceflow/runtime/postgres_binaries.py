@@ -115,7 +115,7 @@ def _number(folder: Path) -> int:
 def _output(command: list[str]) -> str:
     """What a short command prints; nothing if it cannot run, fails or hangs."""
     try:
-        done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=10, check=True)
+        done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout
