@@ -104,6 +104,9 @@ async def test_a_refused_request_may_be_mended_under_its_key(api: httpx.AsyncCli
     headers = {"Idempotency-Key": "k1"}
     assert (await emit(api, name="soon", headers=headers)).status_code == 404
     assert (await emit(api, name="orders", headers=headers)).json()["status"] == "stored"
+    at_database = {"Idempotency-Key": "k2"}
+    assert (await emit(api, asset_id=2**63, headers=at_database)).status_code == 422
+    assert (await emit(api, name="orders", headers=at_database)).json()["status"] == "stored"
 
 
 async def test_an_answer_that_was_never_kept_is_given_again(api: httpx.AsyncClient, world: World) -> None:

@@ -156,6 +156,13 @@ async def test_the_service_releases_slowly(database: Database, stormy: Scheduler
     assert (await show_dag(database, "d"))["storm_at"] is None, "fewer were left than one step may release"
 
 
+async def test_the_slowest_rate_can_be_kept(database: Database, stormy: Scheduler) -> None:
+    await storms.release(database, "d", "slowly", rate=storms.SLOWEST, by=ANNA)
+    assert await ReleaseSlowly(stormy.role).run_once()
+    await stormy.settle()
+    assert await held(database) == [5], "one was released, the next will be"
+
+
 @pytest.mark.parametrize("how", ["each", "join", "discard", "slowly"])
 async def test_there_is_nothing_to_release(database: Database, how: How) -> None:
     await declare(database, "a", dag("d", each("a")))
@@ -165,7 +172,7 @@ async def test_there_is_nothing_to_release(database: Database, how: How) -> None
     await Scheduler(database).settle()
     assert await members(database) == [[1], [2]]
     assert await storms.release(database, "no", how, rate=1 if how == "slowly" else None, by=ANNA) is None
-    for rate in (0, -1, 1e9, None if how == "slowly" else 5):
+    for rate in (0, -1, 1e-300, 1e9, None if how == "slowly" else 5):
         with pytest.raises(InputError, match="the rate is"):
             await storms.release(database, "d", how, rate=rate, by=ANNA)
 

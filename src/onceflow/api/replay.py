@@ -21,7 +21,7 @@ from onceflow.model.errors import InputError, OnceflowError
 from onceflow.model.limits import check_key
 from onceflow.runtime.crash_points import crash_point
 from onceflow.store import requests
-from onceflow.store.database import Database
+from onceflow.store.database import BAD_DATA, Database
 
 HEADER = "Idempotency-Key"
 REPLAYED = {"Idempotency-Replayed": "true"}
@@ -57,7 +57,7 @@ async def answered_once(
         return _replayed(known)
     try:
         answer = await perform(_hash(b"onceflow.sent", name.hex, body.hex))
-    except OnceflowError:
+    except (OnceflowError, *BAD_DATA):
         crash_point("api-server.forget.before")
         await requests.forget(database, name)
         crash_point("api-server.forget.after_commit")

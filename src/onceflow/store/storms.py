@@ -12,7 +12,8 @@ from onceflow.model.serialize import dumps
 from onceflow.store.database import Database
 
 How = Literal["each", "join", "slowly", "discard"]
-FASTEST = 60_000.0
+SLOWEST, FASTEST = 0.0001, 60_000.0
+"""Events a minute; the slowest is about one a week."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,9 @@ async def release(
     "each": they are judged as ever; "join": all into one run; "slowly": `rate` of them a minute, in their order, and
     what comes meanwhile after them; "discard". Raises InputError when a rate is missing or is none.
     """
-    if (how == "slowly") != (rate is not None) or (rate is not None and not 0 < rate <= FASTEST):
+    if (how == "slowly") != (rate is not None) or (rate is not None and not SLOWEST <= rate <= FASTEST):
         message = f"the rate is {rate!r}, with {how!r}"
-        raise InputError(message, where="rate", remedy=f"events a minute, up to {FASTEST:g}, with slowly")
+        raise InputError(message, where="rate", remedy=f"{SLOWEST:g} to {FASTEST:g} events a minute, with slowly")
     row = await database.fetchrow("dags/release", dag_id, how, rate, dumps(dict(by)), reason, now)
     return None if row is None else Ended(dag_id, row["active"], row["paused"], row["storm"], row["deliveries"])
 
