@@ -128,6 +128,7 @@ def test_sections_and_the_home_itself_have_no_place_in_the_file(home: Path, text
         ("lease_seconds", "0.1", "0.5 to 3600"),
         ("lease_seconds", "nan", "a number"),
         ("poll_seconds", "inf", "a number"),
+        ("retention_days", "1e9", "0 to 36500"),
         ("new_dags_paused", "maybe", "true or false"),
         ("log_level", "loud", "debug, error, info, warning"),
         ("database_pooler", "pgbouncer", "none, session, transaction"),

@@ -87,8 +87,8 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "poll_seconds": (0.05, HOUR),
     "parse_timeout": (1, HOUR),
     "scan_seconds": (0.5, 24 * HOUR),
-    "retention_days": (0, math.inf),
-    "replay_seconds": (0, math.inf),
+    "retention_days": (0, 36_500),
+    "replay_seconds": (0, 366 * 24 * HOUR),
 }
 KINDS = {
     "int": "a whole number",

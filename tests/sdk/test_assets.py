@@ -334,7 +334,7 @@ def test_how_long_changes_are_kept_and_known() -> None:
     found = [(s.retention, s.protection, s.high_water) for s in specs.values()]
     assert found == [(86_400, 172_800, False), (None, None, False), (None, None, True)]
     for name in ("retention", "protection"):
-        for wrong in (5, "a day", timedelta(0), -timedelta(days=1)):
+        for wrong in (5, "a day", timedelta(0), -timedelta(days=1), timedelta.max):
             with pytest.raises(DagError, match=f"has the {name}") as refused:
                 Asset("a", **{name: wrong})  # type: ignore[arg-type]
             assert "timedelta" in refused.value.remedy

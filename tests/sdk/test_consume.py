@@ -94,6 +94,7 @@ def test_a_window_s_limits_are_stored_in_seconds() -> None:
         ({"max_size": 5}, "the last events would wait for ever", "quiet= or max_wait="),
         ({"quiet": 0}, "quiet of a Window is 0", "more than 0"),
         ({"quiet": "5"}, "quiet of a Window is '5'", "a number of seconds"),
+        ({"quiet": 5, "max_size": 2**70}, "max_size of a Window is 1180591620717411303424", "2147483647"),
         ({"quiet": 5, "max_size": 1}, "max_size of a Window is 1", "2 or more"),
         ({"quiet": 60, "max_wait": 30}, "never waits for quiet", "longer than quiet"),
         ({"quiet": 60, "max_wait": 60}, "never waits for quiet", "longer than quiet"),

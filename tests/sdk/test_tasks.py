@@ -77,6 +77,8 @@ def test_all_trigger_rules(rule: TriggerRule) -> None:
         ({"retrys": 3}, "retries"),
         ({"retries": -1}, "0 or more"),
         ({"retries": True}, "whole number"),
+        ({"priority_weight": 2**31}, "2147483647"),
+        ({"retry_delay": timedelta.max}, "less than 10000000000"),
         ({"retry_delay": "1s"}, "timedelta"),
         ({"trigger_rule": "all_succes"}, "all_success"),
         ({"execution_timeout": 0}, "more than 0"),

@@ -20,7 +20,7 @@ from onceflow.model.errors import DagError
 from onceflow.sdk.filter import Filter, Operator, Scalar, as_filter
 from onceflow.sdk.keys import KeyArg, declared
 from onceflow.sdk.match import MatchArg, as_match
-from onceflow.sdk.options import Option, convert, optional, whole
+from onceflow.sdk.options import LONGEST, Option, convert, optional, whole
 from onceflow.sdk.trigger import BaseEventTrigger
 from onceflow.sdk.where import here
 
@@ -172,8 +172,9 @@ class Asset(AssetExpression):
             ("retention", self.retention, named[:1]),
             ("protection", self.protection, named[1:]),
         ):
-            if value not in others and not (isinstance(value, timedelta) and value > timedelta(0)):
-                remedy = f"give a timedelta of more than nothing, or {' or '.join(map(repr, others))}"
+            if value not in others and not (isinstance(value, timedelta) and 0 < value.total_seconds() < LONGEST):
+                other = " or ".join(map(repr, others))
+                remedy = f"give a timedelta of more than nothing and less than {LONGEST} s, or {other}"
                 raise DagError(f"asset {self.name!r} has the {name} {value!r}", where=self.where, remedy=remedy)
         if self.schema is not None:
             check_schema(self.schema, f"asset {self.name!r}", self.where)

@@ -14,6 +14,11 @@ from typing import Any, NamedTuple
 from onceflow.model.errors import DagError
 from onceflow.model.states import TriggerRule
 
+MOST = 2**31 - 1
+"""The largest whole number that a DAG may say; it fits every column of the database."""
+LONGEST = 10_000_000_000
+"""Seconds that are too long; with less than this no time from now on is out of the database's range."""
+
 
 class NotAllowed(Exception):
     """A value is not allowed; the text says what is."""
@@ -29,8 +34,8 @@ class Option(NamedTuple):
 
 def whole(least: int) -> Callable[[Any], int]:
     def convert(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise NotAllowed(f"a whole number, {least} or more")
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST:
+            raise NotAllowed(f"a whole number, {least} or more, up to {MOST}")
         return value
 
     return convert
@@ -52,15 +57,15 @@ def text(value: Any) -> str:
 
 def seconds(value: Any) -> float:
     number = value.total_seconds() if isinstance(value, timedelta) else value
-    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number < 1e10:
-        raise NotAllowed("a timedelta or a number of seconds, 0 or more")
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number < LONGEST:
+        raise NotAllowed(f"a timedelta or a number of seconds, 0 or more, less than {LONGEST}")
     return float(number)
 
 
 def duration(value: Any) -> float:
     number = seconds(value)
     if number == 0:
-        raise NotAllowed("a timedelta or a number of seconds, more than 0")
+        raise NotAllowed(f"a timedelta or a number of seconds, more than 0, less than {LONGEST}")
     return number
 
 
