@@ -26,9 +26,9 @@ COUNT = click.IntRange(min=0)
 @click.option("--restarts", type=COUNT, default=1, show_default=True, help="Times that PostgreSQL is killed.")
 @click.option("--cuts", type=COUNT, default=2, show_default=True, help="Times that all connections are cut.")
 @click.option("--slow", type=COUNT, default=1, show_default=True, help="Phases with a slow database.")
-@click.option("--schedulers", type=COUNT, default=3, show_default=True)
-@click.option("--triggerers", type=COUNT, default=3, show_default=True)
-@click.option("--workers", type=COUNT, default=2, show_default=True)
+@click.option("--schedulers", type=COUNT, default=3, show_default=True, help="How many schedulers.")
+@click.option("--triggerers", type=COUNT, default=3, show_default=True, help="How many triggerers.")
+@click.option("--workers", type=COUNT, default=2, show_default=True, help="How many workers.")
 @click.option(
     "--inside", type=COUNT, default=0, show_default=True, help="Fail unless so many faults struck inside a transaction."
 )

@@ -85,7 +85,7 @@ def _running(seen: Seen) -> Health:
         return Health("watching", "healthy")
     if seen.silent_after is not None:
         return Health("starting", "starting", "no observation yet")
-    return Health("watching", "unproven", "its trigger has never called observed(), and promises nothing")
+    return Health("watching", "unproven", "its trigger has told nothing, never called observed(), and promises nothing")
 
 
 def _stopped(seen: Seen) -> Health | None:

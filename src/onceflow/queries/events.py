@@ -64,7 +64,7 @@ async def show_event(database: Database, event_id: int) -> Row:
     """
     rows = (await list_events(database, EventFilter(event_id=event_id))).rows
     if not rows:
-        remedy = "`onceflow events list` lists them; one that is old may have been pruned"
+        remedy = "`onceflow events list` lists them; an old one may have been pruned, and some numbers are never used"
         raise NotFoundError(f"there is no event {event_id}", remedy=remedy)
     [event] = rows
     first = {"source": event["source"], "seen_at": event["created_at"], "behind_seconds": 0.0, "differs": False}

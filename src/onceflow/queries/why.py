@@ -76,7 +76,7 @@ async def why_event(database: Database, event_id: int) -> dict[str, Any]:
     """
     found = await database.fetch("events/show", event_id)
     if not found:
-        remedy = "`onceflow events list` lists them; one that is old may have been pruned"
+        remedy = "`onceflow events list` lists them; an old one may have been pruned, and some numbers are never used"
         raise NotFoundError(f"there is no event {event_id}", remedy=remedy)
     event = plain(found[0])
     witnesses = [plain(r) for r in await database.fetch("events/witnesses", event_id, SIGHTINGS)]
