@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import uuid
 from typing import Any
 
@@ -60,6 +61,18 @@ async def test_a_bad_payload_is_acknowledged_and_held_and_blocks_nothing(databas
     assert "quarantined at 2" in told["because"][1] and "'many' is not of type 'integer'" in told["because"][1]
     assert "held in quarantine" in told["deliveries"][0]["because"]
     await healthy(database)
+
+
+async def test_a_contract_that_takes_long_to_judge_holds_nobody_else_up(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lease has to be renewed meanwhile, by the same loop."""
+    await agreed(database)
+    turned = threading.Event()
+    monkeypatch.setattr(assets, "flaw", lambda *_: None if turned.wait(5) else "the loop stood still")
+    asyncio.get_running_loop().call_later(0.01, turned.set)
+    [stored] = await record(database, change("a", extra=GOOD))
+    assert stored.flaw is None
 
 
 async def test_a_person_mends_it_and_it_keeps_its_identity_and_its_place(database: Database) -> None:
@@ -182,7 +195,7 @@ async def test_a_task_whose_outlet_breaks_the_contract_succeeds(database: Databa
     await scheduler.settle()
     [task] = (await claim_tasks(database, worker)).values()
     known = await assets.find(database, ["a"])
-    told = assets.by_rules([change("a", "x", BAD), change("a", "y", GOOD)], known)
+    told = await assets.by_rules([change("a", "x", BAD), change("a", "y", GOOD)], known)
     assert await finish(database, worker, report(task, changes=told), assets={"a": known["a"].id}) == ["finished"]
     await scheduler.settle()
     assert await consumed(database) == [(1, "started"), (2, "held"), (3, "started")]

@@ -32,5 +32,5 @@ class LocalExecutor:
         payload lacks what its asset declares as the key."""
         named = {c.asset for r in reports for c in r.changes}
         found = await assets.find(self._database, sorted(named)) if named else {}
-        reports = [replace(r, changes=assets.by_rules(r.changes, found)) if r.changes else r for r in reports]
+        reports = [replace(r, changes=await assets.by_rules(r.changes, found)) if r.changes else r for r in reports]
         return await tasks.finish(self._database, self._worker, reports, {name: found[name].id for name in found})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +39,20 @@ async def find(database: Database, names: Sequence[str]) -> dict[str, AssetRef]:
     return found
 
 
-def by_rules(
+async def by_rules(
+    changes: Sequence[Change],
+    assets: Mapping[str, AssetRef],
+    watcher: Mapping[str, Key] | None = None,
+    *,
+    watched: bool = False,
+) -> list[Change]:
+    """As `judge_by_rules`; contracts are judged beside the loop, since a large payload may take long."""
+    if any(assets[change.asset].rules.schema is not None for change in changes):
+        return await asyncio.to_thread(judge_by_rules, changes, assets, watcher, watched=watched)
+    return judge_by_rules(changes, assets, watcher, watched=watched)
+
+
+def judge_by_rules(
     changes: Sequence[Change],
     assets: Mapping[str, AssetRef],
     watcher: Mapping[str, Key] | None = None,

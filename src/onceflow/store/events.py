@@ -66,7 +66,7 @@ async def record(
     Raises NotFoundError for an unknown asset, InputError when a payload lacks what its asset declares as the key.
     """
     found = await assets.find(database, [c.asset for c in changes])
-    changes = by_rules(changes, found)
+    changes = await by_rules(changes, found)
     rows = await database.fetch("events/record", *_arrays(changes, found, source), now)
     return _answers(rows, changes)
 
@@ -94,7 +94,7 @@ async def record_if_owner(
     trigger breaks the rules of an asset; then nothing was written.
     """
     found = await assets.find(database, [c.asset for c in changes]) if changes else {}
-    changes = by_rules(changes, found, keys, watched=True)
+    changes = await by_rules(changes, found, keys, watched=True)
     arrays = _arrays(changes, found, source)
     right = (ownership.watcher, ownership.owner, ownership.term, ownership.routing)
     if ownership.shared:
