@@ -106,3 +106,12 @@ async def test_another_file_may_consume(database: Database) -> None:
     await declare(database, "readings", dag("d", each("readings")), path="d.py")
     assert await seen(database, await watch(database), message(1)) == ["stored"]
     assert (await healthy(database))["deliveries"] == 1
+
+
+async def test_a_mark_may_be_any_id_that_was_taken_before(database: Database) -> None:
+    await declare(database, readings(high_water=False))
+    assert await seen(database, await watch(database), message(2**70)) == ["stored"]
+    await declare(database, readings())
+    assert await prune(database) == 1
+    assert await rows(database, "select mark from high_water") == [(2**70,)]
+    await healthy(database)

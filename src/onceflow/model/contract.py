@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from onceflow.model.errors import DagError
+from onceflow.model.judging import JUDGED_SECONDS, bounded, judge
 from onceflow.model.text import flaw_text
 
 
@@ -28,6 +29,9 @@ def check_schema(schema: Any, what: str, where: str) -> None:
         place = "/".join(map(str, error.absolute_path)) or "its top"
         message = f"{what} has a schema that is none at {place}: {flaw_text(error.message)}"
         raise DagError(message, where=where, remedy=remedy) from error
+    if {"unevaluatedProperties", "patternProperties"} <= set(_keywords(schema)):
+        message = f"{what} has a schema with unevaluatedProperties and patternProperties"
+        raise DagError(message, where=where, remedy="use additionalProperties beside patternProperties")
     for reference in _references(schema):
         if not reference.startswith("#"):
             message = f"the schema of {what} refers to {reference!r}, which is not in it"
@@ -37,25 +41,29 @@ def check_schema(schema: Any, what: str, where: str) -> None:
 def flaw(schema: Mapping[str, Any], extra: str) -> str | None:
     """What is wrong with a payload, given as JSON text: the worst of it, with its place; None if it is as agreed."""
     try:
-        found = _judge(_validator(json.dumps(schema, sort_keys=True)), json.loads(extra))
+        found = judge(_validator(json.dumps(schema, sort_keys=True)), json.loads(extra))
+    except TimeoutError:
+        return f"to judge it by the schema takes longer than {JUDGED_SECONDS:g} s"
     except Exception as error:  # a schema that cannot be applied, such as one that refers to itself for ever
         return flaw_text(f"the schema cannot be applied: {type(error).__name__}: {error}")
     return None if found is None else flaw_text(found)
 
 
-def _judge(validator: Any, payload: Any) -> str | None:
-    from jsonschema.exceptions import best_match
-
-    error = best_match(validator.iter_errors(payload))
-    return None if error is None else f"{error.json_path}: {error.message}"
-
-
 @lru_cache(maxsize=256)
 def _validator(schema: str) -> Any:
-    from jsonschema import Draft202012Validator
     from referencing import Registry
 
-    return Draft202012Validator(json.loads(schema), registry=Registry())  # an empty one: nothing is fetched
+    return bounded()(json.loads(schema), registry=Registry())  # an empty one: nothing is fetched
+
+
+def _keywords(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield name
+            yield from _keywords(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _keywords(part)
 
 
 def _references(value: Any) -> Iterator[str]:

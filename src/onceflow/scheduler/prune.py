@@ -10,6 +10,7 @@ from onceflow.runtime.log import get_logger
 from onceflow.runtime.role import Role
 from onceflow.runtime.service import Service
 from onceflow.store import pruning
+from onceflow.store.database import BAD_DATA
 
 STEP = 200
 """Events, runs or keys of one transaction: as long as that takes, nothing is recorded for the asset."""
@@ -57,7 +58,11 @@ class Prune(Service):
         for asset, seconds in (await pruning.assets(database, settings.retention_seconds)).items():
             reached: int | None = 0
             while reached is not None:
-                reached, pruned = await pruning.events(database, asset, reached, seconds, STEP)
+                try:
+                    reached, pruned = await pruning.events(database, asset, reached, seconds, STEP)
+                except BAD_DATA as error:
+                    log.error("an asset's events cannot be pruned; those of others are", asset=asset, error=str(error))
+                    break
                 yield Counter(events=pruned)
         while forgotten := await pruning.keys(database, STEP):
             yield Counter(keys=forgotten)

@@ -16,7 +16,7 @@ create table high_water (
   asset_id bigint not null references asset,
   source text not null,
   epoch text not null,
-  mark bigint not null,
+  mark numeric not null,
   primary key (asset_id, source, epoch)
 );
 comment on table high_water is 'the highest message id of pruned events, in place of their identities: what is not above it is known';
@@ -101,7 +101,7 @@ begin
     if (select a.rules ->> 'protection' = 'high-water' from asset a where a.id = p_asset) then
       insert into high_water as h (asset_id, source, epoch, mark)
       select p_asset, e.source -> 'message' ->> 'source', coalesce(e.source -> 'message' ->> 'epoch', ''),
-             max(case when json_typeof(e.source -> 'message' -> 'id') = 'number' then (e.source -> 'message' ->> 'id')::bigint end)
+             max(case when json_typeof(e.source -> 'message' -> 'id') = 'number' then (e.source -> 'message' ->> 'id')::numeric end)
       from event e where e.id = any (going) and e.key is null and json_typeof(e.source -> 'message' -> 'id') = 'number'
       group by 2, 3
       on conflict (asset_id, source, epoch) do update set mark = greatest(h.mark, excluded.mark);
