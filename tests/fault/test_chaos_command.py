@@ -48,6 +48,12 @@ def test_a_scratch_installation_survives(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [], "nothing is written into the home"
 
 
+def test_what_could_not_be_read_was_not_tried() -> None:
+    rest = {"seed": 1, "seconds": 1.0, "sightings": 9, "changes": 8, "events": 8, "runs": 8, "struck": {}, "inside": 0}
+    report = Report(**rest, lost=0, doubled=0, unsettled=0, longest_gap=0.5, broken=["bad.py"])  # type: ignore[arg-type]
+    assert not report.ok and "bad.py: could not be read" in "\n".join(report.lines())
+
+
 @pytest.mark.parametrize("amiss", ["missing", "doubled"])
 def test_a_number_that_a_watcher_told_has_one_event(amiss: str) -> None:
     numbers = {"told": 9, "missing": 0, "doubled": 0}

@@ -73,7 +73,7 @@ async def test_pausing(world: World, database_url: str) -> None:
     event = await world.emit("orders")
     await world.sql.execute("update delivery set disposition = 'held', reason = 'pause', judged = true")
     told = onceflow(database_url, "dags", "unpause", "report")
-    assert "report is not paused" in told.stdout and "1 events" in told.stdout
+    assert "report is unpaused" in told.stdout and "1 events" in told.stdout
     delivery = await world.sql.fetchrow("select * from delivery")
     assert (delivery["event_id"], delivery["disposition"], delivery["judged"]) == (event, "pending", False)
     assert "events" not in onceflow(database_url, "dags", "unpause", "report").stdout

@@ -12,7 +12,8 @@ class Report:
     """`lost`: acknowledged changes without an event; `violations`: what `verify` found; `unsettled`: what still waits
     though nothing keeps it. `numbers`: what watchers told that count (`told`, `missing`, `doubled`). `longest_gap`:
     seconds from an event to the run it started, of DAGs that run for each. `failover`: seconds by what was struck.
-    `left_alone`: assets of which no change was emitted, as only their watcher may tell one."""
+    `left_alone`: assets of which no change was emitted, as only their watcher may tell one. `broken`:
+    DAG files that could not be read, so that nothing of them was tried."""
 
     seed: int
     seconds: float
@@ -30,11 +31,12 @@ class Report:
     failover: dict[str, dict[str, float | int | None]] = field(default_factory=dict)
     violations: Sequence[dict[str, Any]] = field(default_factory=list)
     left_alone: Sequence[str] = ()
+    broken: Sequence[str] = ()
 
     @property
     def ok(self) -> bool:
         amiss = self.numbers.get("missing") or self.numbers.get("doubled")
-        return not (self.lost or self.doubled or self.unsettled or amiss or self.violations)
+        return not (self.broken or self.lost or self.doubled or self.unsettled or amiss or self.violations)
 
     def lines(self) -> list[str]:
         """The report for people."""
@@ -43,11 +45,6 @@ class Report:
             f"seed        {self.seed}, {self.seconds:.0f} s",
             f"faults      {faults}; {self.inside} of them inside a transaction",
             f"changes     {self.changes}, told {self.sightings} times",
-            *(
-                [f"left alone  {', '.join(self.left_alone)}: only a watcher tells their changes"]
-                if self.left_alone
-                else []
-            ),
             f"events      {self.events}",
             f"runs        {self.runs}",
             f"lost        {self.lost}",
@@ -55,6 +52,10 @@ class Report:
             f"unsettled   {self.unsettled}",
             f"longest gap {self.longest_gap:.1f} s from an event to its run",
         ]
+        if self.left_alone:
+            found.append(f"left alone  {', '.join(self.left_alone)}: only a watcher tells their changes")
+        if self.broken:
+            found.append(f"broken      {', '.join(self.broken)}: could not be read, so nothing of it was tried")
         if self.numbers.get("told"):
             told, missing, doubled = (self.numbers[name] for name in ("told", "missing", "doubled"))
             found.append(f"numbers     {told} told by watchers that count; {missing} missing, {doubled} doubled")

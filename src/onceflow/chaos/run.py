@@ -29,6 +29,7 @@ async def run(settings: Settings, *, seed: int, seconds: float, events: int, fau
     async with installation(settings) as running:
         rows = await running.direct.fetch("chaos/assets")
         assets = [r["name"] for r in rows if not r["closed"]]
+        broken = [r["path"] for r in await running.direct.fetch("files/errors", None)]
         changes, striker = Changes(running, assets, seed), Striker(running, seed)
         began = boot_seconds()
         async with asyncio.TaskGroup() as group:
@@ -42,6 +43,7 @@ async def run(settings: Settings, *, seed: int, seconds: float, events: int, fau
         return Report(
             seed=seed,
             seconds=took,
+            broken=broken,
             left_alone=[r["name"] for r in rows if r["closed"]],
             sightings=changes.sightings,
             changes=len(set(changes.told)),

@@ -152,7 +152,7 @@ def _switch(dag_id: str, change: Callable[[Database], Awaitable[Any]], output: s
         if output == "json":
             print_json(asdict(changed))
             return
-        click.echo(f"{dag_id} is {'paused' if changed.paused else 'not paused'}")
+        click.echo(f"{dag_id} is {'paused' if changed.paused else 'unpaused'}")
         if changed.while_paused == "discard":
             click.echo("events that come now are discarded, as the DAG says (while_paused)")
         if changed.released:
