@@ -121,15 +121,15 @@ async def test_event_during_a_broken_file_gets_its_run(system: System) -> None:
 
 async def test_event_while_a_file_is_being_saved_gets_its_run(system: System) -> None:
     """airflow #59337: editors and copies truncate a file before they write it; that is no removal."""
-    text = consumer("saved", says="it")
-    await system.sound("saved.py", text)
-    emptied = await system.register("saved.py", "\n")
+    text = consumer("truncated", says="it")
+    await system.sound("truncated.py", text)
+    emptied = await system.register("truncated.py", "\n")
     assert emptied.failure is not None and "empty" in emptied.failure["message"]
-    await system.emit("saved", "meanwhile")
-    await system.finished("saved", 1)
-    await system.sound("saved.py", text)
-    await system.emit("saved", "afterwards")
-    await system.finished("saved", 2)
+    await system.emit("truncated", "meanwhile")
+    await system.finished("truncated", 1)
+    await system.sound("truncated.py", text)
+    await system.emit("truncated", "afterwards")
+    await system.finished("truncated", 2)
 
 
 async def test_touching_a_file_a_hundred_times_changes_nothing(system: System, tmp_path: Path) -> None:
