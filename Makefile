@@ -24,7 +24,7 @@ run: $(STAMP) ## start Onceflow on the example DAGs, with a PostgreSQL of its ow
 	$(BIN)/onceflow --home $(HOME_DIR) standalone --dags examples/dags --port $(PORT) $(ARGS)
 
 test: $(STAMP) ## run the tests
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
 
 check: $(STAMP) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

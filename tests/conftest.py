@@ -89,9 +89,3 @@ async def a_database(server: EmbeddedPostgres, template: str) -> AsyncIterator[s
         yield with_database(server.url, name)
     finally:
         await drop_database(server.url, name)
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest module first: one that several at a time leave for the end is waited for alone."""
-    items.sort(key=lambda item: item.path.name != "test_crash_points.py")

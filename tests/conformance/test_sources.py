@@ -14,6 +14,7 @@ from watch import keys, rebuilt, watching
 
 CYCLES = 12
 CHANGES = 4
+others: set[int] = set()
 
 
 async def test_without_a_change_there_is_no_event(source: Source) -> None:
@@ -176,15 +177,22 @@ async def fail_once(source: Source) -> None:
             await watch.next()
 
 
+@pytest.fixture(autouse=True)
+def begun_by_others() -> None:
+    """Children of this process that are no matter of these tests, such as a server that other tests use."""
+    others.clear()
+    others.update(children())
+
+
 async def settled_files() -> int:
     """The number of open files once what was closed is closed."""
-    await eventually(lambda: not own_threads() and not children(), why="threads and processes to end")
+    await eventually(lambda: not own_threads() and children() <= others, why="threads and processes to end")
     return open_files()
 
 
 async def nothing_left(files: int) -> None:
     await eventually(lambda: not own_threads(), why=f"threads to end: {own_threads()}")
-    await eventually(lambda: not children(), why="child processes to end")
+    await eventually(lambda: children() <= others, why="child processes to end")
     await eventually(lambda: open_files() <= files, why=f"open files to be {files} again")
     assert {
         task for task in asyncio.all_tasks() if task is not asyncio.current_task() and "ssh" not in repr(task)
