@@ -29,11 +29,12 @@ def check_schema(schema: Any, what: str, where: str) -> None:
         place = "/".join(map(str, error.absolute_path)) or "its top"
         message = f"{what} has a schema that is none at {place}: {flaw_text(error.message)}"
         raise DagError(message, where=where, remedy=remedy) from error
-    if {"unevaluatedProperties", "patternProperties"} <= set(_keywords(schema)):
+    entries = list(_entries(schema))
+    if {"unevaluatedProperties", "patternProperties"} <= {name for name, _ in entries}:
         message = f"{what} has a schema with unevaluatedProperties and patternProperties"
         raise DagError(message, where=where, remedy="use additionalProperties beside patternProperties")
-    for reference in _references(schema):
-        if not reference.startswith("#"):
+    for name, reference in entries:
+        if name in ("$ref", "$dynamicRef") and isinstance(reference, str) and not reference.startswith("#"):
             message = f"the schema of {what} refers to {reference!r}, which is not in it"
             raise DagError(message, where=where, remedy="put it under $defs, and refer to '#/$defs/…'")
 
@@ -56,22 +57,12 @@ def _validator(schema: str) -> Any:
     return bounded()(json.loads(schema), registry=Registry())  # an empty one: nothing is fetched
 
 
-def _keywords(value: Any) -> Iterator[str]:
+def _entries(value: Any) -> Iterator[tuple[str, Any]]:
+    """Every name in a schema with what stands under it, at any depth."""
     if isinstance(value, Mapping):
         for name, part in value.items():
-            yield name
-            yield from _keywords(part)
+            yield name, part
+            yield from _entries(part)
     elif isinstance(value, (list, tuple)):
         for part in value:
-            yield from _keywords(part)
-
-
-def _references(value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for name, part in value.items():
-            if name in ("$ref", "$dynamicRef") and isinstance(part, str):
-                yield part
-            yield from _references(part)
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            yield from _references(part)
+            yield from _entries(part)

@@ -64,8 +64,8 @@ def decision_lines(explanation: Row | None, own: Sequence[str]) -> list[str]:
     if not explanation or "condition" not in explanation:
         return []
     tree = explanation["condition"]
-    met_by = present(tree) if explanation["policy"] != "each" else list(dict.fromkeys(own))
-    without = missing(tree) if explanation["policy"] != "each" else []
+    each = explanation["policy"] == "each"
+    met_by, without = (list(dict.fromkeys(own)), []) if each else (present(tree), missing(tree))
     absent = f", without {', '.join(without)}" if without else ""
     found = "chosen" if "chosen" in explanation else "pending"
     lines = [
@@ -259,16 +259,16 @@ def _pending_text(row: Row, schedulers: int) -> str:
     if not row["judged"]:
         return "not judged yet: " + _why_unjudged(row, schedulers)
     judgement = row["last_judgement"]
-    stands = (
-        "no DAG file defines its DAG any more; "
-        if not row["active"]
-        else "its DAG is paused; "
-        if row["paused"]
-        else ""
-    )
     if not judgement or "condition" not in judgement:
-        return f"{stands}judged, and waiting for more events"
-    return f"{stands}waiting: {'; '.join(waiting_lines(judgement, row['last_judged_at']))}"
+        return f"{_stopped(row)}judged, and waiting for more events"
+    return f"{_stopped(row)}waiting: {'; '.join(waiting_lines(judgement, row['last_judged_at']))}"
+
+
+def _stopped(row: Row) -> str:
+    """What keeps a delivery's DAG from being judged at all, to be put before what it waits for."""
+    if not row["active"]:
+        return "no DAG file defines its DAG any more; "
+    return "its DAG is paused; " if row["paused"] else ""
 
 
 def _why_unjudged(row: Row, schedulers: int) -> str:

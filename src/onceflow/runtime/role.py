@@ -152,12 +152,10 @@ async def _run_duty(duty: Service | Background, role: Role) -> None:
             await duty.run(role.stop)
         else:
             await run_service(duty, role.wakeups, role.stop)
-    except FencedError as fenced:
-        log.error("lease lost: ending", error=str(fenced))
-        asyncio.get_running_loop().call_later(LAST_SECONDS, os._exit, LEASE_LOST)
-        _stop(role)
-        raise
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, FencedError):
+            log.error("lease lost: ending", error=str(error))
+            asyncio.get_running_loop().call_later(LAST_SECONDS, os._exit, LEASE_LOST)
         _stop(role)  # the others are cancelled now; one that misses it ends all the same
         raise
 
